@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.kit.rates import place, plain_rates, shard
@@ -15,9 +17,12 @@ from tests.kit.rates import place, plain_rates, shard
 from mangrove.errors import InputError
 from mangrove.model.federation import Domain, Edge, Federation, Host
 from mangrove.model.plans.topology import topology_fingerprint
+from mangrove.model.telemetry import TOPIC_RATES
 from mangrove.model.topics import Contract, Mirror, TopicRules
 from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, profile, write_profile
 from mangrove.pipelines.rates.peaks import parse_peak
+from mangrove.pipelines.reading.schemas import SPARK_TYPES
+from mangrove.pipelines.reading.source import Source
 from mangrove.pipelines.synthetic.rates import SyntheticRates, Truth, generate, truth
 from mangrove.planning.problem.document import read_problem
 
@@ -28,6 +33,15 @@ TWO = Brokers(("b1", "b2"), (4000.0, 4000.0))
 
 
 T0 = int(datetime(2026, 3, 2, 9, tzinfo=UTC).timestamp())
+
+
+@pytest.fixture
+def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """Of a catalog; a table's damage must not change what is read of others."""
+    spark.sql(f"CREATE DATABASE profile_test LOCATION '{tmp_path / 'warehouse'}'")
+    yield "profile_test"
+    spark.sql("DROP DATABASE profile_test CASCADE")
+    spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
 
 
 def simple(lake: Path, seconds: int = 50) -> Path:
@@ -219,6 +233,38 @@ def test_a_damaged_page_inside_a_file_skips_that_file(spark: SparkSession, tmp_p
     found = profile(spark, str(tmp_path), ALL_DAY)
     assert [topic for _, topic in found.topics] == ["x", "y"]
     assert [(each.path, each.rows) for each in found.skipped] == [(str(bad), 5000)]
+
+
+@pytest.mark.parametrize(("of_table", "column"), [(False, "ts"), (True, "ts"), (True, "msgs_in")])
+def test_what_is_damaged_may_be_met_by_the_first_look(
+    spark: SparkSession, tmp_path: Path, database: str, of_table: bool, column: str
+) -> None:
+    """How dense rows are that tell no times is seen by a look at some: it fails as any read may."""
+    rng = np.random.default_rng(1)
+    rows = [(T0 + s, "b", "z", int(rng.integers(1_000_000))) for s in range(5000)]
+    paths = [simple(tmp_path), *(place(tmp_path, f"bad{number}", shard(rows)) for number in range(3))]
+    for path in paths:
+        table = pq.read_table(path, partitioning=None)
+        pq.write_table(table, path, coerce_timestamps="us", write_statistics=False)
+    for number, path in enumerate(paths[1:]):
+        chunk = pq.read_metadata(path).row_group(0).column(table.schema.get_field_index(column))
+        start, data = chunk.dictionary_page_offset, bytearray(path.read_bytes())
+        data[start + 40 : start + 4000] = bytes([number] * 3960)
+        path.write_bytes(data)
+    source: str | Source = str(tmp_path)
+    if of_table:
+        kinds = ", ".join(f"{column.name} {SPARK_TYPES[column.type]}" for column in TOPIC_RATES.columns)
+        spark.sql(
+            f"CREATE TABLE {database}.rates ({kinds}, date string) USING parquet "
+            f"PARTITIONED BY (date, domain) LOCATION '{tmp_path / TOPIC_RATES.name}'"
+        )
+        spark.sql(f"MSCK REPAIR TABLE {database}.rates")
+        source = Source(None, {TOPIC_RATES.name: f"{database}.rates"})
+    found = profile(spark, source, ALL_DAY)
+    assert [topic for _, topic in found.topics] == ["x", "y"]
+    assert found.rows == 100
+    damage = "damaged in part" if of_table else "damaged (0 of 5000 rows can be read)"
+    assert {each.reason.partition(":")[0] for each in found.skipped} == {damage}
 
 
 def test_clock_going_backwards_is_noted_and_the_largest_row_counts(

@@ -19,7 +19,7 @@ from mangrove.pipelines.jobs.profile_result import JOB, Profile, write_profile
 from mangrove.pipelines.rates import items as grouping
 from mangrove.pipelines.rates.blocks import BLOCK, COUNTS
 from mangrove.pipelines.rates.brokers import Brokers
-from mangrove.pipelines.rates.cube import cubes, in_parts, row_count, tuned
+from mangrove.pipelines.rates.cube import cube_of, in_parts, row_count, tuned
 from mangrove.pipelines.rates.day_sums import DaySums, keepable
 from mangrove.pipelines.rates.facts import Facts, facts_of
 from mangrove.pipelines.rates.kept_facts import kept_facts
@@ -77,16 +77,14 @@ def profile(
             known=() if rows.listing is None else rows.listing.found,
         ).require()
     progress(f"{len(rows.files)} files, {row_count(rows):,} rows; adding up seconds")
-    attempts = cubes(rows)
-    return unharmed(lambda: _from_rows(spark, next(attempts), rows, settings, progress), rows)
+    return unharmed(lambda: _from_rows(spark, cube_of(rows), rows, settings, progress), rows)
 
 
 def refresh(spark: SparkSession, state: State) -> tuple[Rows, tuple[Part, ...]]:
     """Bring the cube of a state up to date with its lake, and publish it."""
     rows = state.rows(spark, TOPIC_RATES).require()
-    attempts = cubes(rows)
     with tuned(spark, row_count(rows)):
-        parts = state.refresh(rows, lambda _: next(attempts))
+        parts = state.refresh(rows, cube_of)
     state.publish()
     rows.restrict(None)
     return rows, parts

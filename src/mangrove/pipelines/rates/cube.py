@@ -63,17 +63,29 @@ def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
                 spark.conf.set(name, value)
 
 
-def cubes(rows: Rows) -> Iterator[DataFrame]:
-    """The cube of the rows as they are when it is asked for, one for each attempt to read them.
+def cube_of(rows: Rows) -> DataFrame:
+    """The cube of the rows of `topic_rates` as they are now; ask anew for each attempt to read them.
 
     The workers read files with Arrow if they can open them. Should that fail twice, the second time without
     the files that proved damaged, Spark's scan has to do.
     """
-    for _ in range(ARROW_ATTEMPTS if readable(rows) else 0):
+    batches: Batches
+    if readable(rows) and rows.recovered < ARROW_ATTEMPTS:
         files = LakeBatches(rows.source.lake or "", rows.domains, rows.since_s, rows.until_s, in_parts(rows))
-        yield cube_of(files.frame(rows), files.batches, density(rows.to_read()))
-    while True:
-        yield cube_of(scanned(rows), iter, density(rows.to_read()))
+        source, batches = files.frame(rows), files.batches
+    else:
+        source, batches = scanned(rows), iter
+    rows_by_second = density(rows.to_read())
+    length_s = block_seconds(_seen(source, batches) if rows_by_second is None else rows_by_second)
+
+    def pack(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches(found):
+            yield piece_batch(list(pieces(batch, length_s)))
+
+    def join(table: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist(list(blocks_of(table.to_pylist(), length_s)), schema=arrow_schema(BLOCK))
+
+    return source.mapInArrow(pack, PIECE).groupBy("date", "domain", "start_s").applyInArrow(join, BLOCK)
 
 
 def scanned(rows: Rows) -> DataFrame:
@@ -86,20 +98,6 @@ def scanned(rows: Rows) -> DataFrame:
         frame = rows.dated
         day = f.coalesce(f.unix_date(f.to_date("date")), day)
     return frame.select("ts", "domain", "broker", "topic", *COUNTS, day.cast("int").alias("day"))
-
-
-def cube_of(source: DataFrame, batches: Batches, rows_by_second: float | None) -> DataFrame:
-    """The cube of rows of `topic_rates`, which `batches` finds in the batches of `source`."""
-    length_s = block_seconds(_seen(source, batches) if rows_by_second is None else rows_by_second)
-
-    def pack(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches(found):
-            yield piece_batch(list(pieces(batch, length_s)))
-
-    def join(table: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist(list(blocks_of(table.to_pylist(), length_s)), schema=arrow_schema(BLOCK))
-
-    return source.mapInArrow(pack, PIECE).groupBy("date", "domain", "start_s").applyInArrow(join, BLOCK)
 
 
 def in_parts(rows: Rows) -> bool:

@@ -55,6 +55,7 @@ class Rows:
         self.domains = None if domains is None else frozenset(domains)
         self.since_s, self.until_s = since_s, until_s
         self.listing: Listing | None = None
+        self.recovered = 0
         self._known = tuple(known)
         self._parts: frozenset[Part] | None = None
         self._noted: list[Skipped] = []
@@ -102,7 +103,7 @@ class Rows:
         """Whether there is no row to read."""
         if self.listing is None:
             if self._catalog_empty is None:
-                self._catalog_empty = not self.frame.select("ts").take(1)
+                self._catalog_empty = not unharmed(lambda: self.frame.select("ts").take(1), self)
             return self._catalog_empty
         return not any(f.rows or f.footer.rows is None for f in self.files)
 
@@ -149,6 +150,7 @@ class Rows:
 
     def recover(self, error: BaseException) -> None:
         """After a read that failed: list anew, and leave out what cannot be read to its end."""
+        self.recovered += 1
         if self.listing is None:
             match = re.search(r"reading file (\S+)", str(error))
             name = match[1].rstrip(".") if match else "a file"
