@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PREVIOUS = "e8235d968c7150fe1445a4803775b21aaf8e3982"
+PREVIOUS = "22195489d721d27af63a548b2ef80c047b1de461"
 """The commit that was released last."""
 COMMAND_S = 180.0
 
