@@ -17,6 +17,8 @@ from mangrove.model.unreadable import UNREADABLE
 TIMEOUT_S = 10.0
 MAX_PAGE_BYTES = 256 << 20
 _READ_BYTES = 1 << 18
+PASSING = (408, 429)
+"""Answers of HTTP that blame the question, and yet mean that it came at a bad time."""
 
 
 class PageError(MangroveError):
@@ -25,6 +27,11 @@ class PageError(MangroveError):
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)
         self.status = status
+
+    @property
+    def refused(self) -> bool:
+        """Whether to ask again would bring the same."""
+        return 400 <= self.status < 500 and self.status not in PASSING
 
 
 class _Listed(msgspec.Struct):
