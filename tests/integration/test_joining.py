@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -228,3 +230,27 @@ async def test_ten_joins_and_leaves_at_two_thousand_messages_a_second(tmp_path: 
                 await exchanged(running, endpoints_of_d(text), number)
                 await put(running, OPEN)
                 await in_force(running, "a", "b", "c")
+
+
+@pytest.mark.soak
+async def test_a_site_with_two_gateways_joins_loses_one_and_leaves(tmp_path: Path) -> None:
+    directory, file, elsewhere = tmp_path / "changing", tmp_path / "next.yaml", tmp_path / "d"
+    where = ("--run-dir", str(directory))
+    base = free_base_port()
+    text = with_d(base, "a", "c").replace(f"base_port: {base}", f"base_port: {base}, gateways: 2")
+    file.write_text(text)
+    async with under_load(directory, 300.0) as running:
+        await done("apply", str(file), "--force", *where)
+        await made_ready(running, text, elsewhere)
+        federation = network_in_force(parse_federation(text, "file").require(), RunDirectory(elsewhere), "d")
+        async with Launcher(federation, elsewhere, only="d", agents=False) as launched:
+            await in_force(running, "a", "b", "c", "d")
+            await exchanged(running, endpoints_of_d(text), 1)
+            active = launched.sites["d"].gateway
+            assert active.pid is not None
+            os.kill(active.pid, signal.SIGKILL)
+            await exchanged(running, endpoints_of_d(text), 2)
+            await linked(running, "a", "b", "c", "d")
+            await done("leave", "--domain", "d", "--force", *where)
+            await in_force(running, "a", "b", "c")
+            await linked(running, "a", "b", "c")
