@@ -57,27 +57,54 @@ def every_path(federation: Federation) -> Iterator[SitePath]:
     return walk(("s",))
 
 
-@given(networks(), spots, st.floats(50, 2500), st.sampled_from([None, 10.0, 25.0]), st.integers(1, 2))
-@settings(max_examples=150, deadline=None)
-def test_out_of_the_region_if_the_contract_allows_for_it(
-    federation: Federation, centre: tuple[float, float], radius_km: float, deadline: float | None, count: int
-) -> None:
+def seen(
+    federation: Federation,
+    contract: Contract,
+    centre: tuple[float, float],
+    radius_km: float,
+    others: list[SitePath],
+) -> PathView | None:
+    """What a contract sees of a network with an endangered region; None if all sites are inside."""
     live = LiveMap(federation, "s")
     try:
         live.dangers.declare(AvoidRequest(name="x", centre=centre, radius_km=radius_km), 0.0, "")
     except InputError:
-        return  # all sites are inside
+        return None
     graph = FailureEstimates(federation).on(live.live_graph(), 0.0)
-    contract = Contract(match="x", deadline_ms=deadline, paths=count)
-    view = PathView(
+    return PathView(
         live=live,
         graph=with_ends_up(graph, graph.index("s"), graph.index("t")),
         contract=contract,
         topic_class=0,
         source="s",
         destination="t",
+        others={"y": others},
     )
+
+
+@given(
+    networks(), spots, st.floats(50, 2500), st.sampled_from([None, 10.0, 25.0]), st.integers(1, 2), st.data()
+)
+@settings(max_examples=200, deadline=None)
+def test_out_of_the_region_if_the_contract_allows_for_it(
+    federation: Federation,
+    centre: tuple[float, float],
+    radius_km: float,
+    deadline: float | None,
+    count: int,
+    data: st.DataObject,
+) -> None:
     paths = list(every_path(federation))
+    separation_km = data.draw(st.sampled_from([0.0, 500.0]))
+    apart_from = ("y",) if separation_km else ()
+    others = data.draw(st.lists(st.sampled_from([*paths, ("s", "gone", "t")]), max_size=3, unique=True))
+    contract = Contract(
+        match="x", deadline_ms=deadline, paths=count, separation_km=separation_km, apart_from=apart_from
+    )
+    view = seen(federation, contract, centre, radius_km, others)
+    if view is None:
+        return
+    live = view.live
     allowed = [path for path in paths if live.path_ms(path, 0) <= (deadline or math.inf)]
     outside = [path for path in allowed if not live.dangers.touches(path)]
     chosen = choose_paths(view).paths
@@ -89,6 +116,8 @@ def test_out_of_the_region_if_the_contract_allows_for_it(
     assert len(chosen) == min(count, len(allowed)) or len(chosen) == 1
     if count == 1:
         assert bool(inside) == (not outside)
+        if any(view.apart_km(path) >= separation_km for path in outside):
+            assert view.apart_km(chosen[0]) >= separation_km, "also from what cannot leave the region"
     elif deadline is None and any(not shared(pair) for pair in itertools.combinations(outside, 2)):
         assert not inside, "two paths outside share nothing"
     elif outside and not any(not shared(pair) for pair in itertools.combinations(allowed, 2)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -15,6 +16,8 @@ from nats.aio.msg import Msg
 from mangrove.model.stream.messages import LEASE_S, PERIOD_S, read_watch, said_subject, watch_subject
 from mangrove.model.stream.telling import Teller
 from mangrove.model.unreadable import UNREADABLE
+
+log = logging.getLogger(__name__)
 
 MIN_GAP_S = 0.2
 """However often something changes at once, or the whole is asked for."""
@@ -92,7 +95,11 @@ class StatusPublisher:
     async def _tell(self, connection: Client) -> None:
         whole, self._whole = self._whole, set()
         for part, account in self._accounts.items():
-            made = await account()
+            try:
+                made = await account()
+            except Exception:  # to be watched must not end what is watched
+                log.exception("the account of %s cannot be made", part)
+                made = None
             if made is None:
                 self._tellers[part].forget()
                 continue

@@ -105,12 +105,7 @@ def _avoiding(view: PathView) -> Iterable[NodePath]:
             hit = damage(graph, around, cut_links=True)
             weights = np.where(_spare_ends(hit, graph, view.ends), np.inf, weights)
         yield from _remaining(graph, view.ends, weights)
-    known = [
-        graph.indices(path)
-        for others in view.others.values()
-        for path in others
-        if np.isfinite(view.delay_ms(path))
-    ]
+    known = [graph.indices(path) for others in view.others.values() for path in others if graph.leads(path)]
     while 0 < len(known) < MOST:
         found = alternative_path(graph, known, GapOptions(contract.separation_km))
         if found is None:

@@ -14,7 +14,6 @@ from itertools import pairwise
 import msgspec
 from msgspec import structs
 
-from mangrove.errors import InputError
 from mangrove.model.federation import Region
 from mangrove.model.site_pair import site_pair
 from mangrove.model.status import Requirement
@@ -56,6 +55,8 @@ class PathView(msgspec.Struct, frozen=True, dict=True):
     """Paths of the contracts that `apart_from` names, from here to the same destination."""
     distances: dict[tuple[SitePath, SitePath], float] = msgspec.field(default_factory=dict)
     """Distances between paths that were found before: they never change."""
+    whole: Graph | None = None
+    """Where the graph lacks links that other contracts use: all that are up."""
 
     @cached_property
     def pools(self) -> dict[PathLimits, dict[SitePath, None]]:
@@ -148,24 +149,17 @@ class PathView(msgspec.Struct, frozen=True, dict=True):
         """How far apart two paths run between their ends."""
         if not self.placed:
             return math.inf
-        # The second path may be of another topic, with links that the live graph no longer has.
-        if not self.has_links(second):
+        graph = self.whole or self.graph
+        # The second path may be of another topic, with links that are down by now.
+        if not graph.leads(second):
             return math.inf
         key = (first, second) if first < second else (second, first)
         if key not in self.distances:
             if len(self.distances) >= MAX_DISTANCES:
                 self.distances.clear()
-            found = separation(self.graph, self.graph.indices(first), self.graph.indices(second))
+            found = separation(graph, graph.indices(first), graph.indices(second))
             self.distances[key] = math.inf if found is None else found
         return self.distances[key]
-
-    def has_links(self, path: SitePath) -> bool:
-        """Whether a path leads over links of the graph alone; it may lead through a site that has left."""
-        try:
-            self.graph.indices(path)
-        except InputError:
-            return False
-        return True
 
     def named(self, path: NodePath) -> SitePath:
         """A path of the graph in names."""
@@ -216,7 +210,7 @@ class PathView(msgspec.Struct, frozen=True, dict=True):
             edge_failure=graph.edge_failure[kept],
             via=tuple(graph.via[link] for link in kept),
         )
-        return msgspec.structs.replace(self, graph=left)
+        return msgspec.structs.replace(self, graph=left, whole=graph)
 
     def _limits(self, paths: Sequence[SitePath], good: Sequence[SitePath]) -> list[Requirement]:
         contract, found = self.contract, []

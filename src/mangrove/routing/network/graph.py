@@ -211,6 +211,14 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
                 self.link_of(self.names[u], self.names[v])  # tells which one is missing
         return path
 
+    def leads(self, names: Iterable[str]) -> bool:
+        """Whether a path given in names is one here: there are its nodes, and a link for each hop."""
+        try:
+            self.indices(names)
+        except InputError:
+            return False
+        return True
+
     @cached_property
     def arcs(self) -> Arcs:
         """The links in both directions, in the order of the sparse matrix."""

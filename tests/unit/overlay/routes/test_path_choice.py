@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mangrove.model.federation import Domain, Federation, Link, Region
+from mangrove.model.questions.endangered import AvoidRequest
 from mangrove.model.status import Requirement, share
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.overlay.network.failure_estimates import FailureEstimates
@@ -295,6 +296,41 @@ def test_what_is_claimed_is_so(
     again = choose_paths(view, choice.paths)
     assert not again.better_than(choice)
     assert not choice.better_than(again)
+
+
+def endanger(view: PathView, *sites: str) -> None:
+    for site in sites:
+        request = AvoidRequest(name=site, centre=PLACES[site], radius_km=50.0)
+        view.live.dangers.declare(request, 0.0, "")
+
+
+def test_another_contract_may_not_leave_an_endangered_region_that_this_one_cannot_leave_either() -> None:
+    contract = Contract(match="x", separation_km=300, apart_from=("y",), deadline_ms=12)
+    view = seen(contract, others={"y": [MIDDLE]})
+    endanger(view, "m")
+    choice = choose_paths(view)
+    assert choice.paths == (MIDDLE,)
+    assert {each.name for each in choice.requirements if not each.met} == {"outside", "separation_km"}
+    around = choose_paths(view.around())
+    assert around.paths == (NORTH,), "too late, but a way"
+
+
+def test_another_contracts_path_is_kept_away_from_although_it_leads_through_an_endangered_region() -> None:
+    """The way around that is shortest leads near to it; one that leads farther away is taken."""
+    shape = network()
+    near = Domain(name="k", base_port=1, location=(3.0, 10.0), failure_probability=0.001)
+    links = [
+        Link(between=pair, delay_ms=9.0, failure_probability=0.01, bandwidth_mbps=100)
+        for pair in (("s", "k"), ("k", "t"))
+    ]
+    shape = msgspec.structs.replace(shape, domains={**shape.domains, "k": near}, links=(*shape.links, *links))
+    contract = Contract(match="x", separation_km=500, apart_from=("y",))
+    view = seen(contract, shape, others={"y": [MIDDLE]})
+    assert choose_paths(view).paths == (NORTH,)
+    endanger(view, "m", "n")
+    choice = choose_paths(view)
+    assert choice.paths == (SOUTH,)
+    assert not choice.unmet
 
 
 def test_no_location_no_distance() -> None:
