@@ -35,7 +35,7 @@ class Acknowledgements:
         return len(self._waiting)
 
     def tell(self, client: str, number: int, until: float) -> None:
-        """A client is told; whatever it says, it knows at `until`."""
+        """A client is told, under a number of its own; whatever it says, it knows at `until`."""
         self._told += 1
         self._awaited[self._told] = Awaited(client, number, until)
         self._tickets[client, number] = self._told

@@ -72,6 +72,7 @@ class AudienceDesk:
         """Publishers may be silent for so long by leave of a gateway that this one took over from."""
         if left_s > 0:
             self._leaves.hold(monotonic() + left_s)
+            self._look_later()
 
     # -- the head's side ----------------------------------------------------------------------------------
 

@@ -88,6 +88,8 @@ class Leaves:
         self._notices: dict[str, dict[str, float]] = {}
         """Subjects to tell clients of, with the end of the leave."""
         self._acknowledgements = Acknowledgements()
+        self._holds = 0
+        """So often leave may have been given that is not in these books."""
         self._looked = 0
         self._paused_until = float("-inf")
         self._paused_because = ""
@@ -252,8 +254,9 @@ class Leaves:
             self._acknowledgements.unheard(name, number, now + UNHEARD_S)
 
     def hold(self, until: float) -> None:
-        """Publishers may have leave that is not in these books."""
-        self._acknowledgements.tell("", 0, until)
+        """Publishers may have leave that is not in these books; so they may again, for another reason."""
+        self._holds += 1
+        self._acknowledgements.tell("", self._holds, until)
 
     def when_known(self, done: Callable[[], None]) -> None:
         """Call `done` when all who lost their leave so far know it: at once, most often."""

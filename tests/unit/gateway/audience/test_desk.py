@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from tests.kit.attachments import Head, message
+from tests.kit.waiting import eventually
 
 from mangrove.gateway.audience.desk import AudienceDesk
 from mangrove.gateway.audience.leave_mark import NOTE_EVERY_S, LeaveMark
@@ -175,6 +176,36 @@ async def test_a_gateway_that_starts_anew_holds_confirmations_back_while_old_lea
     leaves.expire(time.monotonic() + LEAVE_S + 1)
     assert head.broker.written == [message("_INBOX.1", b"")]
     assert head.confirmations == [(("b", 1, 1),)]
+
+
+class Mark(LeaveMark):
+    """Of a life that ended a moment ago."""
+
+    def __init__(self, left_s: float) -> None:
+        super().__init__(None)
+        self._left_s = left_s
+
+    def left_s(self) -> float:
+        return self._left_s
+
+
+async def test_a_gateway_that_takes_over_after_a_while_holds_back_for_its_predecessors_leaves_alone() -> None:
+    """What was held when it began to stand by is over, also when nobody has asked since."""
+    desk = AudienceDesk("a", Leaves(TopicRules(), lambda _: True), Mark(0.02), lambda: (0.0, ""))
+
+    async def nothing_awaited() -> bool:
+        return desk.figures().awaited == 0
+
+    assert desk.figures().awaited == 1
+    await eventually(nothing_awaited, "the leaves of the life before should be over")
+    told: list[float] = []
+    began = time.monotonic()
+    desk.hold(0.1)
+    desk.when_known(lambda: told.append(time.monotonic() - began))
+    await eventually(nothing_awaited, "those of the predecessor should be over")
+    assert len(told) == 1
+    assert told[0] >= 0.1
+    desk.close()
 
 
 async def test_one_user_cannot_speak_for_the_silent_publisher_of_another(site: Site) -> None:

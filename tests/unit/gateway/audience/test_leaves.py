@@ -219,6 +219,24 @@ def test_leaves_of_an_earlier_life_are_waited_for(desk: Desk) -> None:
     assert desk.leaves.counts == {}
 
 
+def test_leaves_of_several_earlier_lives_are_waited_for(desk: Desk) -> None:
+    """Its own, when it began to stand by, and those of the gateway from which it takes over."""
+    desk.leaves.hold(2.0)
+    desk.leaves.hold(5.0)
+    desk.want("x", now=0.0)
+    desk.leaves.expire(2.0)
+    assert (desk.leaves.awaited, desk.confirmed) == (1, [])
+    desk.leaves.expire(5.0)
+    assert (desk.leaves.awaited, desk.confirmed) == (0, ["x"])
+    desk.leaves.hold(9.0)
+    desk.leaves.hold(7.0)
+    desk.want("y", now=6.0)
+    desk.leaves.expire(8.0)
+    assert desk.confirmed == ["x"]
+    desk.leaves.expire(9.0)
+    assert desk.confirmed == ["x", "y"]
+
+
 # -- bad input ----------------------------------------------------------------------------------------------
 
 
