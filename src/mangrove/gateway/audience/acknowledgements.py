@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 import msgspec
 
@@ -24,6 +25,8 @@ class Acknowledgements:
         self._told = 0
         self._awaited: OrderedDict[int, Awaited] = OrderedDict()
         self._tickets: dict[tuple[str, int], int] = {}
+        self._ends: list[tuple[float, int]] = []
+        """When what was told is known at the latest, the first first, also of what is known by now."""
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     def __len__(self) -> int:
@@ -39,6 +42,7 @@ class Acknowledgements:
         self._told += 1
         self._awaited[self._told] = Awaited(client, number, until)
         self._tickets[client, number] = self._told
+        heappush(self._ends, (until, self._told))
 
     def known(self, client: str, number: int) -> bool:
         """A client knows; whether that was awaited."""
@@ -54,8 +58,10 @@ class Acknowledgements:
         ticket = self._tickets.get((client, number))
         if ticket is not None:
             awaited = self._awaited[ticket]
-            awaited.until = min(awaited.until, until)
             awaited.heard = False
+            if until < awaited.until:
+                awaited.until = until
+                heappush(self._ends, (until, ticket))
 
     def after(self, done: Callable[[], None]) -> None:
         """Call `done` when everybody knows what was told so far: at once, if they do."""
@@ -66,9 +72,12 @@ class Acknowledgements:
 
     def expire(self, now: float) -> list[Awaited]:
         """Those who did not say that they know; nobody waits for them any more."""
-        late = [each for each in self._awaited.values() if each.until <= now]
-        for each in late:
-            del self._awaited[self._tickets.pop((each.client, each.number))]
+        late = []
+        while self._ends and self._ends[0][0] <= now:
+            each = self._awaited.pop(heappop(self._ends)[1], None)
+            if each is not None:
+                del self._tickets[each.client, each.number]
+                late.append(each)
         if late:
             self._release()
         return late
