@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -42,6 +43,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     generate(SyntheticRates(topics=4, seconds=4 * 3600, seed=5, gap=True, daily=False), path / "rates")
     (path / "rates" / "topic_rates").rename(path / "topic_rates")
     (path / "rates").rmdir()
+    for events in list((path / "events").rglob("*.parquet")):
+        # The other end, or a recorder that starts anew, sees the same failure in a second of its own.
+        told = pq.read_table(events, partitioning=None)
+        place = told.schema.get_field_index("ts")
+        later = pc.add(told["ts"], pa.scalar(timedelta(seconds=1)))
+        pq.write_table(told.set_column(place, "ts", later), events.with_name("again.parquet"))
     damaged = path / "deliveries" / "date=2026-03-02" / "domain=denver" / "half.parquet"
     damaged.write_bytes(next(damaged.parent.glob("samples-*.parquet")).read_bytes()[:5000])
     return path

@@ -11,6 +11,7 @@ whole seconds is exact, over midnight too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,30 +78,34 @@ RECIPES = (
 
 
 def counted(seen: DataFrame, period: Period) -> DataFrame:
-    """Bits → (kind, component, samples, observed_s, down_s, fell) over the period."""
-    bounds = (period.since_s, period.until_s)
+    """Bits → outages of each component over the period; events know of those too short for a sample."""
+    names = [part.split()[0] for part in OUTAGES.split(", ")]
 
     def count(frame: pd.DataFrame) -> pd.DataFrame:
-        spans = zip(frame["third_s"], frame["observed"], frame["down"], strict=True)
-        found = outages((Span(int(start), bytes(a), bytes(b)) for start, a, b in spans), *bounds)
-        first = frame.iloc[0]
-        return found.as_frame(str(first["kind"]), str(first["component"]))
+        import pandas as pd
 
-    return seen.groupBy("kind", "component").applyInPandas(count, OUTAGES)
+        spans: dict[str, list[Span]] = {}
+        columns = (frame[name] for name in ("kind", "third_s", "observed", "down"))
+        for kind, start, observed, down in zip(*columns, strict=True):
+            spans.setdefault(kind, []).append(Span(int(start), bytes(observed), bytes(down)))
+        component = str(frame.iloc[0]["component"])
+        rows = []
+        for kind in sorted(kind for kind in spans if not kind.startswith(EVENT)):
+            reports = spans.get(f"{EVENT} {kind}_down", ())
+            found = outages(spans[kind], period.since_s, period.until_s, reports=reports)
+            rows.append({"kind": kind, "component": component, **asdict(found)})
+        return pd.DataFrame(rows, columns=names)
+
+    return seen.groupBy("component").applyInPandas(count, OUTAGES)
 
 
 def availability(counts: DataFrame) -> DataFrame:
-    """Counts of components and of reported failures → one row for each component.
-
-    Events know of failures too short for a sample.
-    """
+    """Outages of components → one row for each."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    is_event = f.col("kind").startswith(EVENT)
-    events = counts.where(is_event).groupBy("component").agg(f.sum("samples").alias("events"))
-    observed = counts.where(~is_event & (f.col("observed_s") > 0)).join(events, "component", "left")
-    counted = observed.withColumn("failures", f.greatest("fell", f.coalesce("events", f.lit(0))))
+    observed = counts.where(f.col("observed_s") > 0)
+    counted = observed.withColumn("failures", f.col("fell") + f.col("reported"))
     every = Window.partitionBy(f.lit(0))
     repair = f.sum("down_s").over(every) / f.sum("failures").over(every)
     typical = f.when(f.sum("failures").over(every) > 0, repair).otherwise(ASSUMED_REPAIR_S)
