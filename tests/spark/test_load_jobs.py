@@ -50,6 +50,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
             when = START + timedelta(minutes=minute)
             hour = when.hour / 24
             writer.add(LOAD_SAMPLES, [load_row(when, "edge1", hour), load_row(when, "edge2", 0.4)])
+            if minute < 26 * 60:
+                writer.add(LOAD_SAMPLES, [load_row(when, "gone", 0.4)])
         when = START + timedelta(hours=50)
         for second in range(5):
             at = when + timedelta(seconds=second)
@@ -64,6 +66,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 handed = {"msgs_out": 10 * subscribers, "bytes_out": 100 * subscribers}
                 edge = {"msgs_in": 0, "bytes_in": 0, "subscribers": subscribers, **handed}
                 rows.append({**row, **edge, "broker": "edge1"})
+            # Another domain asks for it, so only the gateway sees it.
+            rows.append({**rows[0], "topic": "elsewhere", "bytes_in": 0})
             if copy == 0 or second % 2:
                 writer.add(TOPIC_RATES, rows)
         writer.flush()
@@ -72,7 +76,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_load_by_hour_and_what_would_have_moved(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
     summary = load.run(spark, lake_source(str(lake)), tmp_path / "load")
-    assert summary["brokers"] == 2
+    assert summary["brokers"] == 3
     assert summary["overload_s"] == 5
     assert summary["sessions"] == 1
     methods = {each["method"]: each["would_move"] for each in summary["methods"]}
@@ -82,7 +86,9 @@ def test_load_by_hour_and_what_would_have_moved(spark: SparkSession, lake: Path,
     noon = next(each for each in hours if each["broker"] == "edge1" and each["hour"] % 24 == 12)
     assert (noon["load"], noon["seconds"]) == (pytest.approx(0.5), 4)
     document = json.loads((tmp_path / "load" / "forecast.json").read_text())
-    edge1, edge2 = document["brokers"]
+    edge1, edge2, gone = document["brokers"]
+    assert edge1["first_hour_s"] == START.timestamp() + 51 * 3600
+    assert (gone["history_hours"], gone["load"], gone["worst_load"]) == (26, [], None)
     assert edge1["season_hours"] == 24
     assert edge1["load"][9:12] == pytest.approx([12 / 24, 13 / 24, 14 / 24])
     assert edge2["load"] == pytest.approx([0.4] * 24)
@@ -96,8 +102,9 @@ def test_what_nobody_asks_for_is_named(spark: SparkSession, lake: Path, tmp_path
         "wanted": 0,
         "unwanted": 300,
         "sometimes": 150,
+        "elsewhere": 0,
     }
-    assert summary["unwanted_share"] == pytest.approx(0.5)
+    assert summary["unwanted_share"] == pytest.approx(450 / 1200)
     document = json.loads((tmp_path / "utility" / "unwanted.json").read_text())
     assert document == {"share": 0.95, "domains": {"north": ["unwanted"]}}
     with pytest.raises(InputError, match="--share"):

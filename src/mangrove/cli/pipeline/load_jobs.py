@@ -58,7 +58,9 @@ def utility(
     output: OutputOption,
     input_: LakeOption = None,
     table: TableOption = None,
-    share: Annotated[float, typer.Option(help="Share of a topic's messages that nobody asks for.")] = 0.95,
+    share: Annotated[
+        float, typer.Option(help="Share of a topic's messages that nobody in its domain asks for.")
+    ] = 0.95,
     least_seconds: Annotated[int, typer.Option(min=1, help="For how many seconds at least.")] = 600,
     useless: Annotated[
         float, typer.Option(help="Utility, by its subscribers' votes, up to which a topic is of no use.")
@@ -67,7 +69,7 @@ def utility(
     session: SparkSettings,
     as_json: JsonOption = False,
 ) -> None:
-    """Topics that are chronically unwanted: nobody asks for them, or nobody has a use for them."""
+    """Topics that are chronically unwanted: nobody in their domain asks for them, or has a use for them."""
     from mangrove.model.telemetry import TOPIC_OPINIONS, TOPIC_RATES
     from mangrove.pipelines.reading.source import parse_source
 
@@ -162,7 +164,7 @@ def _show_utility(summary: dict[str, Any]) -> None:
     )
     console.print(
         f"{summary['chronically_unwanted']:,} of {summary['topics']:,} topics; "
-        f"{summary['unwanted_share']:.2%} of all messages were asked for by nobody"
+        f"{summary['unwanted_share']:.2%} of all messages were asked for by nobody in their domain"
     )
 
 

@@ -222,13 +222,17 @@ def _sessions(ended: Partial | None) -> pa.Table:
 
 
 def _forecasts(hours: pa.Table) -> list[dict[str, Any]]:
+    """The day after the lake's last hour; a broker that has not been seen for a day has none."""
+    import pyarrow.compute as pc
+
+    last = pc.max(hours["hour"]).as_py()
     series: dict[tuple[str, str], dict[int, float]] = {}
     for row in hours.to_pylist():
         if row["load"] is not None:
             series.setdefault((row["domain"], row["broker"]), {})[row["hour"]] = row["load"]
     found = []
     for (domain, broker), history in sorted(series.items()):
-        guess = forecast(history)
+        guess = forecast(history, last)
         found.append(
             {
                 "domain": domain,

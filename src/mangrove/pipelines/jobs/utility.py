@@ -1,6 +1,7 @@
-"""`utility`: topics that are chronically unwanted: nobody asks for them, or nobody has a use for them.
+"""`utility`: topics that are chronically unwanted: nobody around asks for them, or has a use for them.
 
-A second in which a topic is published in a domain and no broker there hands it out counts against it. So does
+A second in which a topic is published in a domain and no broker there hands it out counts against it, but for
+what only the gateway saw, because another domain asks for it: of that no sizes are known. So does
 the time in which its subscribers, by their own votes, find it (nearly) useless; a topic that nobody has
 judged has a utility of one half.
 """
@@ -41,7 +42,8 @@ def wanted(rates: DataFrame) -> DataFrame:
     seconds = alone.groupBy("domain", "topic", "ts").agg(
         *(f.sum(name).alias(name) for name in ("msgs_in", "bytes_in", "msgs_out", "subscribers"))
     )
-    idle = (f.col("subscribers") == 0) & (f.col("msgs_out") == 0)
+    seen_here = f.col("bytes_in") > 0
+    idle = seen_here & (f.col("subscribers") == 0) & (f.col("msgs_out") == 0)
     lost = f.when(idle, f.col("msgs_in")).otherwise(0)
     return (
         seconds.where(f.col("msgs_in") > 0)

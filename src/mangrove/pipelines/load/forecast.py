@@ -35,19 +35,23 @@ class Forecast:
     """The error of each hour of `load`: that of the same hour of tested days, of all where none was."""
 
 
-def forecast(history: Mapping[int, float]) -> Forecast | None:
-    """From load by hour since 1970; hours may be missing. None: there is no day to go by."""
+def forecast(history: Mapping[int, float], last: int | None = None) -> Forecast | None:
+    """From load by hour since 1970, of the hours after `last`, or after its own; hours may be missing.
+
+    None: there is no day to go by, or none of it is within a day of `last`.
+    """
     if not history:
         return None
-    first, last = min(history), max(history)
-    span = last - first + 1
-    if span < HOURS_A_DAY:
+    first, seen = min(history), max(history)
+    last = seen if last is None else last
+    span = seen - first + 1
+    if span < HOURS_A_DAY or last - seen >= AHEAD:
         return None
     season = HOURS_A_WEEK if span >= 2 * HOURS_A_WEEK else HOURS_A_DAY
     load = tuple(seasonal(history, hour, last, season) for hour in range(last + 1, last + 1 + AHEAD))
     tests: list[tuple[float, float]] = []
     by_hour: dict[int, list[float]] = {}
-    for hour in range(last - round(TESTED * span) + 1, last + 1):
+    for hour in range(seen - round(TESTED * span) + 1, seen + 1):
         known = hour - AHEAD
         if hour in history and known in history and known - first >= season:
             guess = seasonal(history, hour, known, season)

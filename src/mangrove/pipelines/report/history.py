@@ -70,14 +70,15 @@ def risk(directory: Path) -> Section:
 
 
 def utility(directory: Path) -> Section:
-    """`utility`: topics that nobody asks for, or has a use for."""
+    """`utility`: topics that nobody in their domain asks for, or has a use for."""
     summary = read_summary(directory)
     useless = summary.get("useless", [])
     bars = [
         Bar(
             row["topic"],
             row["unwanted_messages"],
-            f"{row['topic']} in {row['domain']}\n{row['unwanted_messages']:,} messages that nobody asked for",
+            f"{row['topic']} in {row['domain']}\n"
+            f"{row['unwanted_messages']:,} messages that nobody there asked for",
             "other",
         )
         for row in summary["unwanted"][:MAX_TOPICS]
@@ -92,12 +93,13 @@ def utility(directory: Path) -> Section:
         for row in useless[:MAX_TOPICS]
     ]
     body = (
-        f"<p>{summary['chronically_unwanted']:,} of {summary['topics']:,} topics are asked for by nobody "
-        f"({summary['unwanted_share']:.2%} of all messages); {summary.get('chronically_useless', 0):,} of "
-        f"{summary.get('judged_topics', 0):,} that have subscribers are of no use to them.</p>"
+        f"<p>{summary['chronically_unwanted']:,} of {summary['topics']:,} topics are asked for by nobody in "
+        f"their domain ({summary['unwanted_share']:.2%} of all messages); "
+        f"{summary.get('chronically_useless', 0):,} of {summary.get('judged_topics', 0):,} that have "
+        "subscribers are of no use to them.</p>"
     )
     if bars:
-        body += figure(rows(bars, ""), "Messages: orange asked for by nobody, red of no use.")
+        body += figure(rows(bars, ""), "Messages: orange asked for by nobody in their domain, red of no use.")
     heads = ["topic", "domain", "unwanted_messages", "unwanted_share", "seconds"]
     body += table(summary["unwanted"], heads, limit=15) if summary["unwanted"] else ""
     heads = ["topic", "domain", "utility", "useless_messages", "useless_share", "subscribers"]

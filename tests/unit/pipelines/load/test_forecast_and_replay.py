@@ -60,6 +60,18 @@ def test_short_histories_go_by_the_day_or_not_at_all() -> None:
     assert alone.load == pytest.approx([0.5] * 24)
 
 
+def test_the_coming_day_is_that_of_the_lake() -> None:
+    history = {START + n: float(n % 24) for n in range(72)}
+    for behind in (0, 5, 23):
+        found = forecast(history, START + 71 + behind)
+        assert found is not None
+        assert found.first_hour == START + 72 + behind
+        assert found.load == pytest.approx([float((n + behind) % 24) for n in range(24)])
+        assert found.tested_hours == 18
+        assert found.error == pytest.approx(0.0, abs=1e-12)
+    assert forecast(history, START + 71 + 24) is None, "a broker that is gone"
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     history=st.dictionaries(
