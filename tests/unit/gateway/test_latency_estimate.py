@@ -39,6 +39,30 @@ def test_a_broker_that_answers_nothing_is_slow() -> None:
     assert estimate.mean_s(1.0) == before
 
 
+def test_a_marker_that_was_lost_on_the_way_makes_nobody_slow_who_answers_later_ones() -> None:
+    estimate = LatencyEstimate()
+    for number in range(30):
+        estimate.sent(number, number / 5)
+        if number not in (20, 21):
+            estimate.heard(number, number / 5 + 0.001)
+    for mean in (estimate.mean_s(6.0), estimate.mean_s(6.0 + GIVEN_UP_S)):
+        assert mean == pytest.approx(0.001)
+    assert estimate.settled(6.0)
+    estimate.heard(20, 6.5)
+    assert estimate.mean_s(6.5) == pytest.approx(0.001), "given up already"
+
+
+def test_later_markers_are_awaited_when_an_earlier_one_is_heard() -> None:
+    estimate = LatencyEstimate()
+    estimate.add(0.001)
+    for number in (1, 2, 3):
+        estimate.sent(number, float(number))
+    estimate.heard(1, 1.001)
+    assert estimate.mean_s(4.0) == pytest.approx(0.001 + (2.0 - 0.001) / 4)
+    estimate.heard(3, 3.001)
+    assert estimate.mean_s(9.0) == pytest.approx(0.001)
+
+
 def test_what_was_lost_with_a_connection_is_not_awaited() -> None:
     estimate = LatencyEstimate()
     estimate.add(0.001)

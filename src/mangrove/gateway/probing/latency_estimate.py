@@ -14,7 +14,8 @@ class LatencyEstimate:
     """Mean and deviation of a latency, from markers that were sent and heard.
 
     One that is still awaited counts as if it were heard now, as soon as that makes the mean longer: a place
-    that no longer answers is slow, not unknown. One that never answered may not be allowed to.
+    that no longer answers is slow, not unknown. One that never answered may not be allowed to. Markers keep
+    their order: those sent before one that is heard were lost, and say nothing of the place.
     """
 
     def __init__(self) -> None:
@@ -24,15 +25,16 @@ class LatencyEstimate:
         self._awaited: dict[int, float] = {}
 
     def sent(self, number: int, now: float) -> None:
-        """A marker has been sent."""
+        """A marker has been sent; later ones have higher numbers."""
         self._awaited[number] = now
         while self._awaited and now - next(iter(self._awaited.values())) > GIVEN_UP_S:
             del self._awaited[next(iter(self._awaited))]
 
     def heard(self, number: int, now: float) -> None:
         """A marker has come; one that nobody sent is not looked at."""
-        sent = self._awaited.pop(number, None)
+        sent = self._awaited.get(number)
         if sent is not None:
+            self._awaited = {later: at for later, at in self._awaited.items() if later > number}
             self.add(now - sent)
 
     def add(self, sample_s: float) -> None:
@@ -52,7 +54,7 @@ class LatencyEstimate:
         """The smoothed latency; None while nothing is known."""
         if self._mean_s is None:
             return None
-        silent_s = max((now - sent for sent in self._awaited.values()), default=0.0)
+        silent_s = now - next(iter(self._awaited.values()), now)
         return self._mean_s + _GAIN * max(0.0, silent_s - self._mean_s)
 
     def settled(self, now: float) -> bool:
