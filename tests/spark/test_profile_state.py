@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -149,6 +150,29 @@ def test_a_state_day_by_day_gives_the_bytes_of_a_full_run(
     assert kept == written(profile(spark, str(lake), south), tmp_path / "full")
     assert written(profile(spark, str(lake), state=state), tmp_path / "kept") == full
     assert {path: path.stat().st_size for path in facts} == facts
+
+
+def test_a_day_ends_before_the_midnight_it_is_asked_for_until(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that are in the next day's directory are of no day before, whether there is a state or not."""
+    lake, midnight = tmp_path / "lake", int(datetime(2026, 3, 3, tzinfo=UTC).timestamp())
+    rng = np.random.default_rng(7)
+
+    def rows(first_s: int) -> pa.Table:
+        return shard([(first_s + s, "b", "x", int(rng.poisson(9))) for s in range(100)])
+
+    place(lake, "day", rows(midnight - 300))
+    strayed = place(lake, "strayed", rows(midnight - 50))
+    next_day = lake / "topic_rates" / "date=2026-03-03" / "domain=a"
+    next_day.mkdir(parents=True)
+    shutil.move(strayed, next_day)
+    settings = ProfileSettings(peak=parse_peak("all"), until_s=midnight)
+    notes: list[str] = []
+    full = profile(spark, str(lake), settings, notes.append)
+    assert notes[0].startswith("1 files, 100 rows;")
+    assert full.rows == 100
+    kept = profile(spark, str(lake), settings, state=tmp_path / "state")
+    assert written(kept, tmp_path / "kept") == written(full, tmp_path / "full")
+    assert profile(spark, str(lake), ProfileSettings(peak=parse_peak("all"))).rows == 200
 
 
 def test_a_stream_keeps_the_state_and_goes_on_after_a_crash(

@@ -28,7 +28,6 @@ from mangrove.pipelines.rates.settings import ProfileSettings
 from mangrove.pipelines.rates.statistics import RateStatistics, statistics
 from mangrove.pipelines.rates.sums import Adder, collect_sums, topics_of
 from mangrove.pipelines.reading.lake_scan import Part
-from mangrove.pipelines.reading.listing import day
 from mangrove.pipelines.reading.rows import Rows, open_rows, unharmed
 from mangrove.pipelines.reading.source import Source, as_source
 from mangrove.pipelines.state.following import keep_current
@@ -118,11 +117,14 @@ def _from_state(
         rows, parts = refresh(spark, state)
         settings = settings.counted_back(rows.files)
         progress(f"{len(parts)} days of domains were new or changed; adding up from the state")
-        cube = state.frame(spark, TOPIC_RATES, BLOCK, domains=settings.domains)
-        if settings.since_s is not None:
-            cube = cube.where(f"start_s >= {settings.since_s} AND date >= '{day(settings.since_s)}'")
-        if settings.until_s is not None:
-            cube = cube.where(f"start_s < {settings.until_s} AND date <= '{day(settings.until_s - 1)}'")
+        since_s, until_s = settings.since_s, settings.until_s
+        cube = state.frame(
+            spark, TOPIC_RATES, BLOCK, domains=settings.domains, since_s=since_s, until_s=until_s
+        )
+        if since_s is not None:
+            cube = cube.where(f"start_s >= {since_s}")
+        if until_s is not None:
+            cube = cube.where(f"start_s < {until_s}")
         with tuned(spark, row_count(rows)):
             places = state.places(TOPIC_RATES)
             if settings.domains is not None:

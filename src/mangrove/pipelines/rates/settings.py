@@ -10,7 +10,7 @@ from mangrove.errors import InputError
 from mangrove.lake.files import LakeFile, is_day, partition_value
 from mangrove.pipelines.rates.blocks import EPOCH
 from mangrove.pipelines.rates.peaks import Span
-from mangrove.pipelines.reading.listing import day
+from mangrove.pipelines.reading.days import days_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,9 @@ class ProfileSettings:
     def concerns(self, path: str) -> bool:
         """Whether a file is of a day and a domain in question, or tells neither."""
         date, domain = partition_value(path, "date"), partition_value(path, "domain")
-        if date is not None and not is_day(date):
-            date = None
-        return (
-            (self.domains is None or domain is None or domain in self.domains)
-            and (self.since_s is None or date is None or date >= day(self.since_s))
-            and (self.until_s is None or date is None or date <= day(self.until_s - 1))
-        )
+        if self.domains is not None and domain is not None and domain not in self.domains:
+            return False
+        return date is None or not is_day(date) or date in days_between(self.since_s, self.until_s)
 
     def counted_back(self, files: Iterable[LakeFile]) -> ProfileSettings:
         """With the days counted back from the last one that the files have, if that was asked for."""

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 
 from mangrove.lake.files import LakeFile, Listing, partition_value
 from mangrove.model.telemetry import Column, ColumnType
-from mangrove.pipelines.reading.listing import day, table_path
+from mangrove.pipelines.reading.days import days_between
+from mangrove.pipelines.reading.listing import table_path
 from mangrove.pipelines.reading.schemas import SPARK_TYPES
 
 if TYPE_CHECKING:
@@ -124,8 +125,7 @@ class LakeScan:
         date, domain = partition_value(path, "date") or "", partition_value(path, "domain") or ""
         return (
             (self.domains is None or domain in self.domains)
-            and (self.since_s is None or date >= day(self.since_s))
-            and (self.until_s is None or date <= day(self.until_s))
+            and date in days_between(self.since_s, self.until_s)
             and (self.parts is None or Part(date, domain) in self.parts)
         )
 
@@ -134,11 +134,7 @@ def on_days(frame: DataFrame, since_s: float | None, until_s: float | None) -> D
     """Only directories of days in question."""
     from pyspark.sql import functions as f
 
-    if since_s is not None:
-        frame = frame.where(f.col("date") >= day(since_s))
-    if until_s is not None:
-        frame = frame.where(f.col("date") <= day(until_s))
-    return frame
+    return frame.where(days_between(since_s, until_s).condition(f.col("date")))
 
 
 def _cast(column: Column, *, narrow: bool) -> SparkColumn:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -33,6 +32,7 @@ from mangrove.lake.files import (
 )
 from mangrove.lake.footers import READ_ERRORS, Footer, read_footer
 from mangrove.model.telemetry import Table
+from mangrove.pipelines.reading.days import days_between
 from mangrove.pipelines.reading.lake_reader import arrow_schema
 
 if TYPE_CHECKING:
@@ -138,16 +138,7 @@ def _in_question(domains: frozenset[str] | None, since_s: float | None, until_s:
     if domains is not None:
         condition &= domain.isin("", *sorted(domains))
     undated = ~date.rlike(r"^\d{4}-\d{2}-\d{2}$")
-    if since_s is not None:
-        condition &= undated | (date >= day(since_s))
-    if until_s is not None:
-        condition &= undated | (date <= day(until_s))
-    return condition
-
-
-def day(moment_s: float) -> str:
-    """The day in UTC, as directories are named."""
-    return datetime.fromtimestamp(moment_s, UTC).date().isoformat()
+    return condition & (undated | days_between(since_s, until_s).condition(date))
 
 
 def _looked_at(listed: DataFrame, lake: str, table: Table) -> DataFrame:

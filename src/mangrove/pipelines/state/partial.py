@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mangrove.errors import InputError
 from mangrove.lake.files import MissingTableError, Skipped, is_day, partition_value
 from mangrove.model.telemetry import Table
-from mangrove.pipelines.reading.listing import day
+from mangrove.pipelines.reading.days import days_between
 from mangrove.pipelines.reading.rows import Rows
 from mangrove.pipelines.reading.source import Source
 from mangrove.pipelines.state.state import State
@@ -97,12 +97,8 @@ class Partial:
 
     def _touches(self, path: str) -> bool:
         date = partition_value(path, "date")
-        since_s, until_s = self._period.since_s, self._period.until_s
-        return (
-            date is None
-            or not is_day(date)
-            or ((since_s is None or date >= day(since_s)) and (until_s is None or date <= day(until_s)))
-        )
+        days = days_between(self._period.since_s, self._period.until_s)
+        return date is None or not is_day(date) or date in days
 
 
 def open_partial(

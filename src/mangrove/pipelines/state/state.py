@@ -33,8 +33,8 @@ import msgspec
 from mangrove.errors import InputError, MangroveError, system_words
 from mangrove.model.telemetry import Table
 from mangrove.pipelines.output import disk_refused
+from mangrove.pipelines.reading.days import days_between
 from mangrove.pipelines.reading.lake_scan import Part
-from mangrove.pipelines.reading.listing import day
 from mangrove.pipelines.reading.rows import FAILED_READ, Rows, spark_errors, unharmed
 from mangrove.pipelines.reading.source import Source
 from mangrove.pipelines.session.failures import reason
@@ -143,12 +143,11 @@ class State:
         `schema` is theirs, with `date string` and `domain string`.
         """
         wanted = None if domains is None else frozenset(domains)
+        days = days_between(since_s, until_s)
         places = [
             str(place)
             for part, place in self.places(table).items()
-            if (wanted is None or part.domain in wanted)
-            and (since_s is None or part.date >= day(since_s))
-            and (until_s is None or part.date <= day(until_s))
+            if (wanted is None or part.domain in wanted) and part.date in days
         ]
         if not places:
             return spark.createDataFrame([], schema)
