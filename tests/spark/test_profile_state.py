@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +17,12 @@ from pyspark.sql import SparkSession
 from tests.kit.rates import place, shard
 
 from mangrove.errors import InputError
+from mangrove.lake.files import Listing
 from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, follow, profile, write_profile
 from mangrove.pipelines.rates import cube
 from mangrove.pipelines.rates.kept_facts import NAME
 from mangrove.pipelines.rates.peaks import parse_peak
+from mangrove.pipelines.reading.listing import list_files
 from mangrove.pipelines.reading.source import lake as lake_source
 from mangrove.pipelines.state.following import NOTE
 from mangrove.pipelines.synthetic.rates import SyntheticRates, generate
@@ -173,6 +177,27 @@ def test_a_day_ends_before_the_midnight_it_is_asked_for_until(spark: SparkSessio
     kept = profile(spark, str(lake), settings, state=tmp_path / "state")
     assert written(kept, tmp_path / "kept") == written(full, tmp_path / "full")
     assert profile(spark, str(lake), ProfileSettings(peak=parse_peak("all"))).rows == 200
+
+
+def test_files_are_listed_once_unless_days_are_counted_back(
+    spark: SparkSession, days: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = []
+
+    def counted(*args: Any, **bounds: Any) -> Listing:
+        listed.append(bounds["known"])
+        return list_files(*args, **bounds)
+
+    monkeypatch.setattr("mangrove.pipelines.reading.rows.list_files", counted)
+    midnight = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())
+    hour = ProfileSettings(peak=parse_peak("08:00-09:00"), window_s=60)
+    asked = profile(spark, str(days), replace(hour, since_s=midnight, until_s=midnight + DAY_S))
+    assert listed == [()]
+    last = profile(spark, str(days), replace(hour, days=1, peak=parse_peak("all")))
+    assert len(listed) == 3
+    assert listed[2], "footers are read once"
+    assert asked.data_until == midnight + DAY_S
+    assert last.rows + asked.rows < profile(spark, str(days), hour).rows
 
 
 def test_a_stream_keeps_the_state_and_goes_on_after_a_crash(

@@ -6,13 +6,13 @@ sums over the windows of the peak periods all come from it. What follows is smal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
-from mangrove.lake.files import Skipped, shown
+from mangrove.lake.files import LakeFile, Skipped, shown
 from mangrove.model.telemetry import TOPIC_RATES
 from mangrove.pipelines.grouping.dealt_cube import Dealt, dealt_topics
 from mangrove.pipelines.jobs.profile_result import JOB, Profile, write_profile
@@ -28,7 +28,7 @@ from mangrove.pipelines.rates.settings import ProfileSettings
 from mangrove.pipelines.rates.statistics import RateStatistics, statistics
 from mangrove.pipelines.rates.sums import Adder, collect_sums, topics_of
 from mangrove.pipelines.reading.lake_scan import Part
-from mangrove.pipelines.reading.rows import Rows, open_rows, unharmed
+from mangrove.pipelines.reading.rows import Rows, unharmed
 from mangrove.pipelines.reading.source import Source, as_source
 from mangrove.pipelines.state.following import keep_current
 from mangrove.pipelines.state.state import State, open_state
@@ -62,21 +62,27 @@ def profile(
     place = as_source(source)
     if state is not None:
         return _from_state(spark, place, settings, progress, state)
-    rows = open_rows(spark, place, TOPIC_RATES, domains=settings.domains)
-    settings = settings.counted_back(rows.files)
-    if settings.bounded:
-        since_s, until_s = settings.since_s, settings.until_s
-        rows = Rows(
-            spark,
-            place,
-            TOPIC_RATES,
-            domains=settings.domains,
-            since_s=since_s,
-            until_s=until_s,
-            known=() if rows.listing is None else rows.listing.found,
-        ).require()
+    rows = _opened(spark, place, settings)
+    if settings.days is not None:
+        settings = settings.counted_back(rows.files)
+        rows = _opened(spark, place, settings, rows.files)
     progress(f"{len(rows.files)} files, {row_count(rows):,} rows; adding up seconds")
     return unharmed(lambda: _from_rows(spark, cube_of(rows), rows, settings, progress), rows)
+
+
+def _opened(
+    spark: SparkSession, source: Source, settings: ProfileSettings, known: Sequence[LakeFile] = ()
+) -> Rows:
+    """The rows in question; of `known` files footers are not read again."""
+    return Rows(
+        spark,
+        source,
+        TOPIC_RATES,
+        domains=settings.domains,
+        since_s=settings.since_s,
+        until_s=settings.until_s,
+        known=known,
+    ).require()
 
 
 def refresh(spark: SparkSession, state: State) -> tuple[Rows, tuple[Part, ...]]:
