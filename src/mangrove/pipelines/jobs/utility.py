@@ -1,9 +1,9 @@
 """`utility`: topics that are chronically unwanted: nobody around asks for them, or has a use for them.
 
-A second in which a topic is published in a domain and no broker there hands it out counts against it, but for
-what only the gateway saw, because another domain asks for it: of that no sizes are known. So does
+A second in which a topic is published in a domain and no broker there hands it out counts against it. So does
 the time in which its subscribers, by their own votes, find it (nearly) useless; a topic that nobody has
-judged has a utility of one half.
+judged has a utility of one half. What only the gateway saw, of which no sizes are known, does not count:
+another domain asks for it.
 """
 
 from __future__ import annotations
