@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.kit.sealing import Clock, domains, frame_of, introduce, with_body
 
-from mangrove.gateway.sealing import content_keys
+from mangrove.gateway.sealing import content_keys, opener
+from mangrove.gateway.sealing.content_keys import ContentKeys
+from mangrove.gateway.sealing.gateway_sealer import GatewaySealer
 from mangrove.gateway.sealing.refusal import Refusal
 from mangrove.gateway.sealing.sealing_keys import HEARD_S
 from mangrove.overlay.protocol.frames import Frame, FrameDecoder, FrameType, Predecessor
 from mangrove.overlay.protocol.pieces import Cutting, Joining
-from mangrove.overlay.sealing.sealed_body import is_sealed, sealed_bytes
+from mangrove.overlay.sealing.sealed_body import is_sealed, read_envelope, sealed_bytes, take_apart
 from mangrove.overlay.sealing.sealer import BlankSealer
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -140,6 +142,65 @@ def test_no_key_is_used_twice_with_one_nonce(acts: list[str]) -> None:
                     b.rotate()
                     introduce(lives, clock())
     assert len(set(used)) == len(used)
+
+
+steps = st.one_of(
+    st.just(("seal", 0.0)),
+    st.just(("seal", 0.0)),
+    st.just(("hold up", 0.0)),
+    st.tuples(st.just("wait"), st.sampled_from([1.0, 100.0, 400.0, opener.TOO_OLD_NS / 1e9])),
+    st.tuples(st.just("take over"), st.sampled_from([-7200.0, -1000.0, -1.0, 0.0, 1.0, 1000.0])),
+    st.tuples(st.just("repeat"), st.floats(0, 1)),
+)
+
+
+@given(st.lists(steps, max_size=40))
+@settings(max_examples=150)
+def test_what_is_under_way_opens_and_what_is_old_does_not_whatever_clocks_later_lives_have(
+    acts: list[tuple[str, float]],
+) -> None:
+    now, apart_s, life, ahead = 1e6, 0.0, 1, False
+    clock = Clock(now)
+    sealed: list[tuple[Frame, int, float]] = []
+    opened: dict[int, list[int]] = {}
+    refused: set[int] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opener, "MAX_KNOWN", 0)  # nothing is refused only because it is remembered
+        a, b = domains("a", "b", clock=clock).values()
+
+        def come(frame: Frame, number: int) -> bool:
+            believed = not isinstance(b.open(frame), Refusal)
+            if believed:
+                opened.setdefault(frame.epoch, []).append(number)
+            return believed
+
+        for act, amount in acts:
+            if act in ("seal", "hold up"):
+                frame = a.sealed(replace(frame_of(a, b"x", b, flow=len(sealed) + 1), epoch=life))
+                sealed.append((frame, read_envelope(take_apart(frame.body).envelope).number, now))
+                assert act == "hold up" or come(*sealed[-1][:2]), "just sealed"
+            elif act == "wait":
+                now += amount
+                clock.now = now + apart_s
+            elif act == "take over":
+                apart_s, life, ahead = apart_s + amount, life + 1, amount > 0
+                clock.now = now + apart_s
+                keys = ContentKeys("test", ("a", "b"), "a", a.keys, clock=clock, wall_clock_ns=clock.wall_ns)
+                a.sealer = GatewaySealer(keys)
+            elif sealed:
+                frame, number, at = sealed[int(amount * (len(sealed) - 1))]
+                old = any(
+                    max(each) - (number if epoch == frame.epoch else each[0]) > opener.TOO_OLD_NS
+                    for epoch, each in opened.items()
+                    if epoch >= frame.epoch
+                )
+                believed = come(frame, number)
+                assert not (old and believed)
+                if frame.epoch == life or (frame.epoch == life - 1 in opened and not ahead):
+                    assert believed or now - at > opener.UNDER_WAY_S
+                assert not (believed and frame.flow_id in refused), "once refused is refused for good"
+                if not believed:
+                    refused.add(frame.flow_id)
 
 
 class _Noting:

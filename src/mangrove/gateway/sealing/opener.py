@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from cryptography.exceptions import InvalidTag
@@ -30,6 +31,8 @@ WINDOW = 1 << 14
 UNDER_WAY_S = 120.0
 """No frame is under way for longer."""
 TOO_OLD_NS = int((LIFE_S + UNDER_WAY_S) * 1e9)
+LIVES = 2
+"""Of an origin, so many may have something under way: the present one and the one before it."""
 
 
 class _Known:
@@ -44,6 +47,54 @@ class _Known:
         self.other_id = other_id
         """The other domain's key that it rests on."""
         self.opened = SeenSequences(WINDOW)
+
+
+class _KeyTime:
+    """How far the content keys of an origin have come: they are numbered by a clock.
+
+    A gateway that takes over begins a later life, and its clock may be behind. Its keys then begin where the
+    newest of the life before was, and go on by its clock: they are not old, and those from before it grow
+    older all the same. What an earlier life has sealed moves nothing on, however late it comes. No clock is
+    compared with that of another domain.
+    """
+
+    __slots__ = ("_began", "_behind", "_newest")
+
+    def __init__(self) -> None:
+        self._behind: dict[int, int] = {}
+        """By epoch, how much the clock of a life is behind; the latest life at the end."""
+        self._began = 0
+        """Where the latest life began."""
+        self._newest = 0
+
+    def is_old(self, epoch: int, number: int) -> bool:
+        """Whether nothing can be under way any more that was sealed under a content key."""
+        return self._moment(epoch, number) < self._newest - TOO_OLD_NS
+
+    def opened(self, epoch: int, number: int) -> None:
+        """A body that was sealed in this life under this content key is believed."""
+        moment = self._moment(epoch, number)
+        if epoch > self._latest:
+            self._began = moment
+            self._behind[epoch] = moment - number
+            if len(self._behind) > LIVES:
+                del self._behind[next(iter(self._behind))]
+        self._newest = max(self._newest, moment)
+
+    def _moment(self, epoch: int, number: int) -> int:
+        if epoch > self._latest:
+            return max(number, self._newest)
+        moment = number + self._behind.get(epoch, 0)
+        if epoch == self._latest:
+            return moment
+        if epoch in self._behind:
+            return min(moment, self._began)
+        # A life that was over when this opener began; of one whose clock was ahead it is not known when.
+        return moment if len(self._behind) < LIVES and moment <= self._began else 0
+
+    @property
+    def _latest(self) -> int:
+        return next(reversed(self._behind), -1)
 
 
 class Opener:
@@ -64,8 +115,8 @@ class Opener:
         self._keys = keys
         self._look_again = look_again
         self._known: dict[tuple[int, bytes], _Known] = {}
-        self._newest: dict[int, int] = {}
-        """The highest number of a content key, by origin."""
+        self._times: defaultdict[int, _KeyTime] = defaultdict(_KeyTime)
+        """By origin."""
         self._version = keys.version
 
     def adopt(self, order: tuple[str, ...]) -> None:
@@ -75,13 +126,13 @@ class Opener:
     def open(self, frame: Frame) -> bytes:
         """The body of a frame for this domain, once; UnopenedError says why not."""
         parts, known, plain = self._decrypt(frame)
-        newest = self._newest.get(frame.origin, 0)
-        if known.number < newest - TOO_OLD_NS:
+        time = self._times[frame.origin]
+        if time.is_old(frame.epoch, known.number):
             raise UnopenedError(Refusal.TOO_OLD)
         verdict = known.opened.check(parts.counter)
         if verdict is not Verdict.NEW:
             raise UnopenedError(Refusal.REPEATED if verdict is Verdict.DUPLICATE else Refusal.TOO_OLD)
-        self._newest[frame.origin] = max(newest, known.number)
+        time.opened(frame.epoch, known.number)
         return plain
 
     def look_into(self, frame: Frame) -> bytes:

@@ -9,13 +9,16 @@ from msgspec.structs import replace
 from tests.kit.engines import federation
 from tests.kit.sealing import Clock, SealingDomain, domains, frame_of, introduce, with_body
 
-from mangrove.gateway.sealing.content_keys import LIFE_S
+from mangrove.gateway.sealing import opener
+from mangrove.gateway.sealing.content_keys import LIFE_S, ContentKeys
+from mangrove.gateway.sealing.gateway_sealer import GatewaySealer
 from mangrove.gateway.sealing.key_schedule import key_id
 from mangrove.gateway.sealing.opener import UNDER_WAY_S
 from mangrove.gateway.sealing.refusal import Refusal
 from mangrove.gateway.sealing.sealing_keys import HEARD_S, OtherKey
 from mangrove.gateway.stimuli_file import _state
 from mangrove.model.topics import Contract, TopicRules
+from mangrove.overlay.protocol.frames import Frame
 from mangrove.overlay.sealing.sealed_body import read_envelope, take_apart
 from mangrove.overlay.sealing.sealer import BlankSealer
 from mangrove.overlay.stimuli.recorded_engine import RecordedEngine
@@ -149,6 +152,88 @@ def test_what_was_kept_for_long_is_refused_though_its_key_is_forgotten(
     clock.now = clock() + LIFE_S + UNDER_WAY_S + 1
     assert b.open(a.sealed(frame_of(a, b"new", b, sequence=2))) == b"new"
     assert b.open(kept) is Refusal.TOO_OLD
+
+
+LONG_S = LIFE_S + UNDER_WAY_S + 1
+
+
+def later_life(site: SealingDomain, clock: Clock) -> None:
+    """A gateway with another clock takes over."""
+    site.content = ContentKeys(
+        "test", tuple("abc"), site.name, site.keys, clock=clock, wall_clock_ns=clock.wall_ns
+    )
+    site.sealer = GatewaySealer(site.content)
+
+
+def sealed_in(life: int, a: SealingDomain, body: bytes, b: SealingDomain) -> Frame:
+    """In a life of a gateway, under a content key of its own."""
+    return a.sealed(replace(frame_of(a, body, b, flow=body[0]), epoch=life))
+
+
+@pytest.mark.parametrize("behind_s", [0.0, 3600.0, -60.0])
+def test_a_gateway_that_takes_over_is_believed_though_its_clock_is_behind(
+    clock: Clock, behind_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was kept from before is refused after as much time as if it had not."""
+    monkeypatch.setattr(opener, "MAX_KNOWN", 0)  # nothing is refused only because it is remembered
+    clock.now = 1e6
+    a, b, _ = domains("a", "b", "c", clock=clock).values()
+    ages_ago = sealed_in(7, a, b"0", b)
+    clock.now += LONG_S
+    lately = sealed_in(7, a, b"1", b)
+    assert b.open(sealed_in(7, a, b"2", b)) == b"2"
+    assert b.open(ages_ago) is Refusal.TOO_OLD
+    other = Clock(clock() - behind_s)
+    later_life(a, other)
+    first = sealed_in(8, a, b"3", b)
+    assert b.open(first) == b"3"
+    assert b.open(lately) == b"1", "it was under way meanwhile"
+    assert b.open(ages_ago) is Refusal.TOO_OLD
+    other.now = other() + LONG_S
+    assert b.open(sealed_in(8, a, b"4", b)) == b"4"
+    for kept in (ages_ago, lately, first):
+        assert b.open(kept) is Refusal.TOO_OLD
+    later_life(a, clock)
+    assert b.open(sealed_in(9, a, b"5", b)) == b"5", "the one before is back"
+    later_life(a, other)
+    assert b.open(sealed_in(10, a, b"6", b)) == b"6"
+    for kept in (ages_ago, lately, first):
+        assert b.open(kept) is Refusal.TOO_OLD
+
+
+def test_a_life_that_is_over_is_not_begun_anew_by_who_kept_what_it_sealed(clock: Clock) -> None:
+    """Its clock was ahead, and whoever opens has begun since then: nothing tells how old its keys are."""
+    clock.now = 1e6
+    a, b, _ = domains("a", "b", "c", clock=clock).values()
+    kept = sealed_in(7, a, b"1", b)
+    later_life(a, Clock(clock() - 3600))
+    assert b.open(sealed_in(8, a, b"2", b)) == b"2"
+    assert b.open(kept) is Refusal.TOO_OLD
+    assert b.open(sealed_in(8, a, b"3", b)) == b"3"
+
+
+def test_what_an_earlier_life_sealed_does_not_make_later_ones_old_however_late_it_comes(clock: Clock) -> None:
+    clock.now = 1e6
+    a, b, _ = domains("a", "b", "c", clock=clock).values()
+    assert b.open(sealed_in(7, a, b"1", b)) == b"1"
+    clock.now += 10 * LONG_S
+    under_way = sealed_in(7, a, b"2", b)
+    later_life(a, Clock(clock() - 3600))
+    assert b.open(sealed_in(8, a, b"3", b)) == b"3"
+    assert b.open(under_way) == b"2"
+    assert b.open(sealed_in(8, a, b"4", b)) == b"4"
+
+
+def test_what_an_earlier_life_sealed_lately_opens_also_where_only_the_later_one_is_known(
+    clock: Clock,
+) -> None:
+    clock.now = 1e6
+    a, b, _ = domains("a", "b", "c", clock=clock).values()
+    under_way = sealed_in(7, a, b"1", b)
+    clock.now += 1
+    later_life(a, clock)
+    assert b.open(sealed_in(8, a, b"2", b)) == b"2"
+    assert b.open(under_way) == b"1"
 
 
 def test_a_wrapped_key_fits_into_no_other_envelope(sites: dict[str, SealingDomain]) -> None:
