@@ -26,7 +26,7 @@ from mangrove.pipelines.rates.kept_facts import kept_facts
 from mangrove.pipelines.rates.peaks import find_peaks, periods
 from mangrove.pipelines.rates.settings import ProfileSettings
 from mangrove.pipelines.rates.statistics import RateStatistics, statistics
-from mangrove.pipelines.rates.sums import Adder, collect_sums, topics_of
+from mangrove.pipelines.rates.sums import Adder, collect_by_day, topics_of
 from mangrove.pipelines.reading.lake_scan import Part
 from mangrove.pipelines.reading.rows import Rows, unharmed
 from mangrove.pipelines.reading.source import Source, as_source
@@ -137,7 +137,7 @@ def _from_state(
                 places = {part: place for part, place in places.items() if part.domain in settings.domains}
             facts = None if settings.bounded else kept_facts(cube, places)
             kept = DaySums(state.directory / SUMS, state.runs(TOPIC_RATES))
-            return profile_of_cube(spark, cube, rows, settings, progress, facts, kept)
+            return profile_of_cube(cube, rows, settings, progress, facts, kept)
 
 
 def _from_rows(
@@ -153,13 +153,12 @@ def _from_rows(
         # Looked at several times, and small; on disk, so that it need not fit in memory.
         cube = cube.persist(StorageLevel.DISK_ONLY)
         try:
-            return profile_of_cube(spark, cube, rows, settings, progress)
+            return profile_of_cube(cube, rows, settings, progress)
         finally:
             cube.unpersist()
 
 
 def profile_of_cube(
-    spark: SparkSession,
     cube: DataFrame,
     rows: Rows,
     settings: ProfileSettings,
@@ -195,9 +194,9 @@ def profile_of_cube(
     topics = adder.topics
     progress(f"{len(topics):,} topics; adding up {when.windows:,} windows of {settings.window_s} s")
     if kept is not None and by_day:
-        sums = kept.collect(spark, cube, adder, facts.parts)
+        sums = kept.collect(cube, adder, facts.parts)
     else:
-        sums = collect_sums(spark, cube, adder)
+        sums = collect_by_day(cube, adder)[0]
     figures = statistics(sums, adder.topic_of_stream, when, settings.shrinkage)
     if dealt is not None:
         figures = replace(

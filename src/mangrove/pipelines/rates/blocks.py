@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mangrove.pipelines.rates.moments import EXACT, IntArray
 from mangrove.pipelines.reading.lake_reader import arrow_schema
+from mangrove.planning.problem.arrays import IntArray
 
 COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out", "subscribers", "filters")
 MICROSECONDS = 1_000_000
@@ -29,6 +29,8 @@ BLOCK_ROWS = 1_500_000
 BLOCK_CELLS = 30_000_000
 # With at least one row for so many cells, matrices are laid out rather than counted together.
 DENSE = 8
+# Doubles hold every whole number up to here.
+EXACT = 1 << 53
 # Up to so many pairs of broker and topic are numbered through a table, which is cheaper than sorting.
 TABLE_CELLS = 1 << 20
 

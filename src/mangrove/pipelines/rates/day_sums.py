@@ -19,11 +19,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from mangrove.pipelines.rates.moments import IntArray
 from mangrove.pipelines.rates.sums import DAY_S, Adder, Sums, collect_by_day
+from mangrove.planning.problem.arrays import IntArray
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from mangrove.pipelines.rates.periods import Periods
     from mangrove.pipelines.reading.lake_scan import Part
@@ -41,9 +41,7 @@ class DaySums:
     directory: Path
     runs: Mapping[Part, int]
 
-    def collect(
-        self, spark: SparkSession, cube: DataFrame, adder: Adder, parts: Mapping[int, frozenset[Part]]
-    ) -> Sums:
+    def collect(self, cube: DataFrame, adder: Adder, parts: Mapping[int, frozenset[Part]]) -> Sums:
         """All sums of a cube whose days have blocks of these parts."""
         self.directory.mkdir(exist_ok=True)
         names = {day: f"{day}-{self._name(day, adder.periods, of_day)}.npz" for day, of_day in parts.items()}
@@ -54,11 +52,10 @@ class DaySums:
             days = missing[start : start + at_once]
             dates = sorted({part.date for day in days for part in parts[day]})
             some = cube.where(cube["date"].isin(*dates) & _on(days))
-            found = collect_by_day(spark, some, adder)
+            found = collect_by_day(some, adder)
             for day in days:
-                own = found.get(day, Sums.none(len(adder.topics), len(adder.streams)))
-                _added(sums, own, np.arange(len(adder.topics)), np.arange(len(adder.streams)))
-                self._keep(self.directory / names[day], own, adder)
+                _added(sums, found[day], np.arange(len(adder.topics)), np.arange(len(adder.streams)))
+                self._keep(self.directory / names[day], found[day], adder)
         self._forget(names)
         return sums
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mangrove.errors import Mistakes
 from mangrove.model.subjects import matches, subject_problem
-from mangrove.pipelines.rates.moments import FloatArray
+from mangrove.planning.problem.arrays import FloatArray
 
 # Topics below this share of the mean rate are of low rate.
 LOW_RATE = 1.0

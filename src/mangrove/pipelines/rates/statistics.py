@@ -8,9 +8,9 @@ import numpy as np
 
 from mangrove.errors import InputError
 from mangrove.pipelines.rates.blocks import COUNTS
-from mangrove.pipelines.rates.moments import FloatArray, IntArray, second_moment, too_large
 from mangrove.pipelines.rates.periods import Periods
 from mangrove.pipelines.rates.sums import Sums
+from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
 
 # With fewer windows than this for each topic, the covariance's off-diagonal entries are largely noise.
 WINDOWS_PER_TOPIC = 10
@@ -42,16 +42,11 @@ class RateStatistics:
 def statistics(
     sums: Sums, topic_of_stream: IntArray, periods: Periods, shrinkage: float | None
 ) -> RateStatistics:
-    """Means, covariance and the rest. `shrinkage` None: estimated for short histories, else none.
+    """Means, covariance and the rest, of two windows or more. Uses up the sums' matrix.
 
-    Uses up the sums' matrix.
+    `shrinkage` None: estimated for short histories, else none.
     """
     windows = periods.windows
-    if windows < 2:
-        raise InputError(
-            f"{windows} window of {periods.window_s} s in the peak periods: a covariance needs two or more",
-            hint="record longer, choose a shorter --window, or use --peak all",
-        )
     if large := int(too_large(sums.power, sums.total, windows).sum()):
         raise InputError(
             f"{large} topics vary by so many messages that their squares do not fit in 63 bits",
@@ -99,6 +94,24 @@ def statistics(
         subscribers=subscribers,
         message_bytes=_ratio(by_topic["bytes_in"], by_topic["msgs_in"]),
     )
+
+
+def second_moment(gram: IntArray, total: IntArray, windows: int, centre: IntArray) -> FloatArray:
+    """Σ(x − c)·(x − c)ᵀ over `windows` windows, those without messages included. Overwrites `gram`.
+
+    Exact as long as it fits in 63 bits, however far the raw moment has gone around (decision 0310).
+    """
+    for start in range(0, len(gram), 256):
+        rows = slice(start, start + 256)
+        gram[rows] -= np.multiply.outer(centre[rows], total - windows * centre)
+        gram[rows] -= np.multiply.outer(total[rows], centre)
+    return gram.astype(np.float64)
+
+
+def too_large(power: FloatArray, total: IntArray, windows: int) -> BoolArray:
+    """Topics whose second moment about the mean may not fit in 63 bits."""
+    spread = power - total.astype(np.float64) ** 2 / windows
+    return np.asarray(spread >= float(1 << 62))
 
 
 def _settle(covariance: FloatArray) -> None:

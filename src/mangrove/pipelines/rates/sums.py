@@ -7,20 +7,22 @@ driver receives each number once.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from mangrove.pipelines.rates.blocks import COUNTS, MINUTE_S, wide
-from mangrove.pipelines.rates.moments import FloatArray, IntArray, Moments
+from mangrove.pipelines.rates.blocks import COUNTS, EXACT, MINUTE_S, wide
 from mangrove.pipelines.reading.lake_reader import arrow_schema
+from mangrove.planning.problem.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from mangrove.pipelines.rates.facts import Stream
     from mangrove.pipelines.rates.periods import Periods
@@ -33,6 +35,7 @@ PARTIAL = "day bigint, what string, place bigint, data binary"
 # Work of one task when a day is added up by itself, in cells.
 TASK_CELLS = 5 * CELLS
 DAY_S = 86400
+SMALL = ("total", "most", "streams", "power", "windows")
 BLOCK_COLUMNS = ("domain", "start_s", "length_s", "brokers", "topics", "counts", "minutes")
 
 
@@ -43,15 +46,22 @@ def topics_of(streams: Sequence[Stream]) -> list[tuple[str, str]]:
 
 @dataclass(slots=True)
 class Sums:
-    """What the windows of the peak periods add up to: the same whatever computes it."""
+    """What the windows of the peak periods add up to, x being the messages of a window by topic.
+
+    Sums modulo 2^64 are exact whatever is added to or taken from them in whatever order, so any number of
+    workers finds the same bytes (decision 0310).
+    """
 
     gram: IntArray
-    """Σx·xᵀ modulo 2^64, x being the messages of a window by topic"""
+    """Σx·xᵀ modulo 2^64"""
     total: IntArray
+    """Σx"""
     most: IntArray
+    """the largest x"""
     streams: IntArray
     """rows, then `COUNTS`, for each stream, over the minutes of the periods"""
     power: FloatArray
+    """Σx² as a double: not exact, and only there to see whether the exact sums fit"""
     windows: int
     """windows with any message"""
 
@@ -61,6 +71,41 @@ class Sums:
         total, most = (np.zeros(topics, dtype=np.int64) for _ in range(2))
         by_stream = np.zeros((1 + len(COUNTS), streams), dtype=np.int64)
         return cls(np.zeros((topics, topics), dtype=np.int64), total, most, by_stream, np.zeros(topics), 0)
+
+    def add(self, counts: IntArray) -> None:
+        """Add windows, one in each row. Rows without messages change nothing."""
+        busy = counts.any(axis=1)
+        if not busy.any():
+            return
+        counts = counts if busy.all() else counts[busy]
+        self.windows += len(counts)
+        self.total += counts.sum(axis=0)
+        np.maximum(self.most, counts.max(axis=0), out=self.most)
+        values = counts.astype(np.float64)
+        self.power += np.einsum("wt,wt->t", values, values)
+        largest = int(counts.max())
+        if len(counts) * largest * largest < EXACT:
+            product = values.T @ values  # added by bands, whose integers stay in the cache
+            for start in range(0, len(product), BAND):
+                rows = slice(start, start + BAND)
+                self.gram[rows] += product[rows].astype(np.int64)
+        else:
+            self._add_digits(counts, largest)
+
+    def _add_digits(self, counts: IntArray, largest: int) -> None:
+        """Counts too large for one product of doubles: digit by digit, as on paper."""
+        bits = (53 - len(counts).bit_length()) // 2
+        digits = [
+            ((counts >> place) & ((1 << bits) - 1)).astype(np.float64)
+            for place in range(0, largest.bit_length(), bits)
+        ]
+        for high, one in enumerate(digits):
+            for low, other in enumerate(digits[: high + 1]):
+                place = bits * (high + low)
+                if place < 64:
+                    product = (one.T @ other).astype(np.int64)
+                    both = product if high == low else product + product.T
+                    self.gram += both << np.int64(place)
 
 
 class Adder:
@@ -88,11 +133,10 @@ class Adder:
         """The sums of one partition, whose blocks come in order of their stretch of time."""
         rows = (row for batch in batches for row in batch.to_pylist())
         for day, of_day in groupby(rows, key=lambda row: row["day"]):
-            moments = Moments(len(self.topics))
-            by_stream = np.zeros((1 + len(COUNTS), len(self.streams)), dtype=np.int64)
+            sums = Sums.none(len(self.topics), len(self.streams))
             for stretch, parts in groupby(of_day, key=lambda row: row["stretch"]):
-                moments.add(self._windows(parts, stretch * self.stretch_s, by_stream))
-            yield from emitted(day, moments, by_stream)
+                sums.add(self._windows(parts, stretch * self.stretch_s, sums.streams))
+            yield from emitted(day, sums)
 
     def _windows(self, parts: Iterable[dict[str, Any]], first_s: int, by_stream: IntArray) -> IntArray:
         """The windows of one stretch; minutes go to the sums of streams."""
@@ -133,22 +177,18 @@ class Adder:
             by_stream[plane, own] += values.sum(axis=0, dtype=np.int64)
 
 
-def collect_sums(spark: SparkSession, cube: DataFrame, adder: Adder) -> Sums:
-    """All sums of a cube, added up by Spark."""
-    found = collect_by_day(spark, cube, adder)
-    return found.get(0, Sums.none(len(adder.topics), len(adder.streams)))
+def collect_by_day(cube: DataFrame, adder: Adder) -> dict[int, Sums]:
+    """Sums of a cube by day since 1970, added up by Spark; a day without any gets sums of no window.
+
+    All are those of day 0 if the adder does not tell days apart.
+    """
+    days: dict[int, Sums] = defaultdict(lambda: Sums.none(len(adder.topics), len(adder.streams)))
+    for row in combined(partial_sums(cube, adder)).toArrow().to_pylist():
+        _fill(days[row["day"]], row["what"], row["place"], row["data"])
+    return days
 
 
-def collect_by_day(spark: SparkSession, cube: DataFrame, adder: Adder) -> dict[int, Sums]:
-    """Sums by day since 1970; all are those of day 0 if the adder does not tell days apart."""
-    rows = combined(partial_sums(spark, cube, adder)).toArrow().to_pylist()
-    days: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        days.setdefault(row["day"], []).append(row)
-    return {day: gathered(own, len(adder.topics), len(adder.streams)) for day, own in days.items()}
-
-
-def partial_sums(spark: SparkSession, cube: DataFrame, adder: Adder) -> DataFrame:
+def partial_sums(cube: DataFrame, adder: Adder) -> DataFrame:
     """Blocks that a period touches, brought together by stretch of time and added up by partition.
 
     Days that are told apart are cut into few parts: each hands on a matrix.
@@ -177,9 +217,8 @@ def combined(partial: DataFrame) -> DataFrame:
 
     def add(table: pa.Table) -> pa.Table:
         day, what, place = (table[name][0].as_py() for name in ("day", "what", "place"))
-        sums = _of_kind(what, table["data"][0].as_py()).copy()
-        for data in table["data"][1:]:
-            _add(what, sums, _of_kind(what, data.as_py()))
+        parts = (_of_kind(what, data.as_py()) for data in table["data"])
+        sums = reduce(np.maximum if what == "most" else np.add, parts)
         return pa.Table.from_pylist(
             [{"day": day, "what": what, "place": place, "data": sums.tobytes()}],
             schema=arrow_schema(PARTIAL),
@@ -188,43 +227,32 @@ def combined(partial: DataFrame) -> DataFrame:
     return partial.groupBy("day", "what", "place").applyInArrow(add, PARTIAL)
 
 
-def emitted(day: int, moments: Moments, by_stream: IntArray) -> Iterator[pa.RecordBatch]:
+def emitted(day: int, sums: Sums) -> Iterator[pa.RecordBatch]:
     """Sums as rows, the upper half of the symmetric matrix in bands."""
-    if not moments.windows and not by_stream.any():
+    if not sums.windows and not sums.streams.any():
         return
-    small = {"total": moments.total, "most": moments.most, "power": moments.power, "streams": by_stream}
-    small["windows"] = np.array([moments.windows], dtype=np.int64)
-    gram = moments.gram
+    gram = sums.gram
     for what, place, values in (
-        *((what, 0, values) for what, values in small.items()),
+        *((what, 0, np.asarray(getattr(sums, what))) for what in SMALL),
         *(("gram", start, gram[start : start + BAND, start:]) for start in range(0, len(gram), BAND)),
     ):
         row = {"day": day, "what": what, "place": place, "data": values.tobytes()}
         yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(PARTIAL))
 
 
-def gathered(rows: Iterable[dict[str, Any]], topics: int, streams: int) -> Sums:
-    """The sums from their rows."""
-    sums = Sums.none(topics, streams)
-    for row in rows:
-        what, start, values = row["what"], row["place"], _of_kind(row["what"], row["data"])
-        if what == "gram":
-            band = values.reshape(-1, topics - start)
-            sums.gram[start : start + BAND, start:] = band
-            sums.gram[start + len(band) :, start : start + len(band)] = band[:, len(band) :].T
-        elif what == "windows":
-            sums.windows = int(values[0])
-        else:
-            setattr(sums, what, values.reshape(-1, streams) if what == "streams" else values)
-    return sums
+def _fill(sums: Sums, what: str, place: int, data: bytes) -> None:
+    """Put one row of `emitted` in its place."""
+    values = _of_kind(what, data)
+    if what == "gram":
+        band = values.reshape(-1, len(sums.gram) - place)
+        sums.gram[place : place + BAND, place:] = band
+        sums.gram[place + len(band) :, place : place + len(band)] = band[:, len(band) :].T
+    elif what == "windows":
+        sums.windows = int(values[0])
+    else:
+        target = getattr(sums, what)
+        target[:] = values.reshape(target.shape)
 
 
 def _of_kind(what: str, data: bytes) -> Any:
     return np.frombuffer(data, dtype=np.float64 if what == "power" else np.int64)
-
-
-def _add(what: str, sums: Any, more: Any) -> None:
-    if what == "most":
-        np.maximum(sums, more, out=sums)
-    else:
-        sums += more

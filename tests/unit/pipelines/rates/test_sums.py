@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mangrove.pipelines.rates.moments import Moments, second_moment, too_large
+from mangrove.pipelines.rates.statistics import second_moment, too_large
+from mangrove.pipelines.rates.sums import Sums
 
 COUNT = st.one_of(st.integers(0, 50), st.integers(0, 2**30), st.integers(2**40, 2**40 + 1000))
 
@@ -17,26 +18,22 @@ COUNT = st.one_of(st.integers(0, 50), st.integers(0, 2**30), st.integers(2**40, 
 )
 def test_moments_are_exact(rows: list[tuple[int, int, int]], cuts: int, silent: int) -> None:
     counts = np.array(rows, dtype=np.int64)
-    whole, total, power = np.zeros((3, 3), dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3)
+    sums = Sums.none(3, 0)
     for part in np.array_split(counts, cuts):
-        moments = Moments(3)
-        moments.add(part)
-        whole += moments.gram
-        total += moments.total
-        power += moments.power
+        sums.add(part)
     plain = [[sum(row[i] * row[j] for row in rows) for j in range(3)] for i in range(3)]
-    assert [[each % 2**64 for each in line] for line in whole.tolist()] == [
+    assert [[each % 2**64 for each in line] for line in sums.gram.tolist()] == [
         [each % 2**64 for each in line] for line in plain
     ]
     windows = len(rows) + silent
-    centre = np.rint(total / windows).astype(np.int64)
+    centre = np.rint(sums.total / windows).astype(np.int64)
     every = [*rows, *[(0, 0, 0)] * silent]
     true = [
         [sum((row[i] - int(centre[i])) * (row[j] - int(centre[j])) for row in every) for j in range(3)]
         for i in range(3)
     ]
-    large = too_large(power, total, windows)
-    found = second_moment(whole, total, windows, centre)
+    large = too_large(sums.power, sums.total, windows)
+    found = second_moment(sums.gram, sums.total, windows, centre)
     for i in range(3):
         assert large[i] or true[i][i] < 2**63
         for j in range(3):
@@ -44,6 +41,6 @@ def test_moments_are_exact(rows: list[tuple[int, int, int]], cuts: int, silent: 
 
 
 def test_what_would_not_fit_is_seen() -> None:
-    moments = Moments(2)
-    moments.add(np.array([[0, 10], [2**32, 12]], dtype=np.int64))
-    assert too_large(moments.power, moments.total, 2).tolist() == [True, False]
+    sums = Sums.none(2, 0)
+    sums.add(np.array([[0, 10], [2**32, 12]], dtype=np.int64))
+    assert too_large(sums.power, sums.total, 2).tolist() == [True, False]
