@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +19,18 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from mangrove.pipelines.rates.sums import DAY_S, Adder, Sums, collect_by_day
+from mangrove.lake.writer import appearing_whole
+from mangrove.pipelines.rates.sums import Adder, Sums, collect_by_day
+from mangrove.pipelines.reading.days import DAY_S
 from mangrove.planning.problem.arrays import IntArray
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from mangrove.pipelines.rates.periods import Periods
     from mangrove.pipelines.reading.lake_scan import Part
 
-VERSION = 1
+VERSION = 2
 KEPT_OF_A_DAY = 4
 # Matrices of so many cells are brought to the driver at once.
 COLLECTED_CELLS = 32_000_000
@@ -43,7 +45,6 @@ class DaySums:
 
     def collect(self, cube: DataFrame, adder: Adder, parts: Mapping[int, frozenset[Part]]) -> Sums:
         """All sums of a cube whose days have blocks of these parts."""
-        self.directory.mkdir(exist_ok=True)
         names = {day: f"{day}-{self._name(day, adder.periods, of_day)}.npz" for day, of_day in parts.items()}
         sums = Sums.none(len(adder.topics), len(adder.streams))
         missing = [day for day, name in sorted(names.items()) if not self._add(sums, adder, name)]
@@ -51,8 +52,8 @@ class DaySums:
         for start in range(0, len(missing), at_once):
             days = missing[start : start + at_once]
             dates = sorted({part.date for day in days for part in parts[day]})
-            some = cube.where(cube["date"].isin(*dates) & _on(days))
-            found = collect_by_day(some, adder)
+            on_days = f"floor(start_s / {DAY_S}) IN ({', '.join(map(str, days))})"
+            found = collect_by_day(cube.where(cube["date"].isin(*dates)).where(on_days), adder)
             for day in days:
                 _added(sums, found[day], np.arange(len(adder.topics)), np.arange(len(adder.streams)))
                 self._keep(self.directory / names[day], found[day], adder)
@@ -79,50 +80,27 @@ class DaySums:
             os.utime(path)
         except (OSError, ValueError, EOFError, BadZipFile):
             return False
-        streams = list(zip(*(arrays[each].tolist() for each in ("domain", "broker", "topic")), strict=True))
-        topics = sorted({(domain, topic) for domain, _, topic in streams})
-        gram = np.zeros((len(topics), len(topics)), dtype=np.int64)
-        upper = np.triu_indices(len(topics))
-        gram[upper] = arrays["gram"]
-        gram.T[upper] = arrays["gram"]
-        own = Sums(
-            gram,
-            arrays["total"],
-            arrays["most"],
-            arrays["streams"],
-            arrays["power"],
-            int(arrays["windows"]),
-        )
-        places = {topic: place for place, topic in enumerate(adder.topics)}
-        numbers = {stream: place for place, stream in enumerate(adder.streams)}
-        _added(
-            sums,
-            own,
-            np.array([places[topic] for topic in topics], dtype=np.int64),
-            np.array([numbers[stream] for stream in streams], dtype=np.int64),
-        )
+        numbers = {stream: number for number, stream in enumerate(adder.streams)}
+        names = (tuple(name) for name in arrays.pop("names").tolist())
+        there = np.array([numbers[name] for name in names], dtype=np.int64)
+        _added(sums, Sums(**arrays), np.unique(adder.topic_of_stream[there]), there)
         return True
 
     def _keep(self, path: Path, sums: Sums, adder: Adder) -> None:
         """Write the sums of the streams that the day has, whole or not at all."""
         there = np.flatnonzero(sums.streams.any(axis=0))
         topics = np.unique(adder.topic_of_stream[there])
-        names = np.array([adder.streams[each] for each in there], dtype=np.str_).reshape(-1, 3)
-        writing = path.with_name(f".{path.name}")
-        with writing.open("wb") as file:
+        with appearing_whole(path) as hidden, hidden.open("wb") as file:
             np.savez(
                 file,
-                domain=names[:, 0],
-                broker=names[:, 1],
-                topic=names[:, 2],
-                gram=sums.gram[np.ix_(topics, topics)][np.triu_indices(len(topics))],
+                names=np.array([adder.streams[each] for each in there], dtype=np.str_).reshape(-1, 3),
+                gram=sums.gram[np.ix_(topics, topics)],
                 total=sums.total[topics],
                 most=sums.most[topics],
-                power=sums.power[topics],
                 streams=sums.streams[:, there],
+                power=sums.power[topics],
                 windows=np.int64(sums.windows),
             )
-        writing.replace(path)
 
     def _forget(self, names: Mapping[int, str]) -> None:
         for day, name in names.items():
@@ -138,12 +116,6 @@ def keepable(periods: Periods) -> bool:
     return DAY_S % periods.window_s == 0
 
 
-def _on(days: Sequence[int]) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.floor(f.col("start_s") / DAY_S).isin(*days)
-
-
 def _added(sums: Sums, more: Sums, topics: IntArray, streams: IntArray) -> None:
     if len(topics) == len(sums.total):
         sums.gram += more.gram
@@ -153,4 +125,4 @@ def _added(sums: Sums, more: Sums, topics: IntArray, streams: IntArray) -> None:
     sums.power[topics] += more.power
     sums.most[topics] = np.maximum(sums.most[topics], more.most)
     sums.streams[:, streams] += more.streams
-    sums.windows += more.windows
+    sums.windows += int(more.windows)
