@@ -20,7 +20,7 @@ from mangrove.errors import InputError
 from mangrove.lake.files import Listing
 from mangrove.pipelines.jobs.profile import Brokers, Profile, ProfileSettings, follow, profile, write_profile
 from mangrove.pipelines.rates import cube
-from mangrove.pipelines.rates.kept_facts import NAME
+from mangrove.pipelines.rates.facts import KEPT
 from mangrove.pipelines.rates.peaks import parse_peak
 from mangrove.pipelines.reading.listing import list_files
 from mangrove.pipelines.reading.source import lake as lake_source
@@ -147,7 +147,7 @@ def test_a_state_day_by_day_gives_the_bytes_of_a_full_run(
     assert set((state / "sums").glob("*.npz")) == set(files)
     # So it is with facts, also if they are asked for by domain.
     south = ProfileSettings(domains=frozenset({"south"}))
-    facts = {path: path.stat().st_size for path in state.glob(f"topic_rates/*/*/*/{NAME}")}
+    facts = {path: path.stat().st_size for path in state.glob(f"topic_rates/*/*/*/{KEPT}")}
     for path in facts:
         path.write_bytes(b"ARROW1")
     kept = written(profile(spark, str(lake), south, state=state), tmp_path / "kept")

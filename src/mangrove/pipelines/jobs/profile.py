@@ -21,8 +21,7 @@ from mangrove.pipelines.rates.blocks import BLOCK, COUNTS
 from mangrove.pipelines.rates.brokers import Brokers
 from mangrove.pipelines.rates.cube import cube_of, in_parts, row_count, tuned
 from mangrove.pipelines.rates.day_sums import DaySums, keepable
-from mangrove.pipelines.rates.facts import Facts, facts_of
-from mangrove.pipelines.rates.kept_facts import kept_facts
+from mangrove.pipelines.rates.facts import Facts, facts_of, kept_facts
 from mangrove.pipelines.rates.peaks import find_peaks, periods
 from mangrove.pipelines.rates.settings import ProfileSettings
 from mangrove.pipelines.rates.statistics import RateStatistics, statistics
@@ -67,7 +66,7 @@ def profile(
         settings = settings.counted_back(rows.files)
         rows = _opened(spark, place, settings, rows.files)
     progress(f"{len(rows.files)} files, {row_count(rows):,} rows; adding up seconds")
-    return unharmed(lambda: _from_rows(spark, cube_of(rows), rows, settings, progress), rows)
+    return unharmed(lambda: _from_rows(rows, settings, progress), rows)
 
 
 def _opened(
@@ -123,35 +122,25 @@ def _from_state(
         rows, parts = refresh(spark, state)
         settings = settings.counted_back(rows.files)
         progress(f"{len(parts)} days of domains were new or changed; adding up from the state")
-        since_s, until_s = settings.since_s, settings.until_s
-        cube = state.frame(
-            spark, TOPIC_RATES, BLOCK, domains=settings.domains, since_s=since_s, until_s=until_s
-        )
+        domains, since_s, until_s = settings.domains, settings.since_s, settings.until_s
+        cube = whole = state.frame(spark, TOPIC_RATES, BLOCK, domains, since_s, until_s)
         if since_s is not None:
             cube = cube.where(f"start_s >= {since_s}")
         if until_s is not None:
             cube = cube.where(f"start_s < {until_s}")
         with tuned(spark, row_count(rows)):
-            places = state.places(TOPIC_RATES)
-            if settings.domains is not None:
-                places = {part: place for part, place in places.items() if part.domain in settings.domains}
-            facts = None if settings.bounded else kept_facts(cube, places)
+            places = state.places(TOPIC_RATES, domains, since_s, until_s)
+            facts = kept_facts(whole, places, since_s, until_s)
             kept = DaySums(state.directory / SUMS, state.runs(TOPIC_RATES))
             return profile_of_cube(cube, rows, settings, progress, facts, kept)
 
 
-def _from_rows(
-    spark: SparkSession,
-    cube: DataFrame,
-    rows: Rows,
-    settings: ProfileSettings,
-    progress: Callable[[str], None],
-) -> Profile:
+def _from_rows(rows: Rows, settings: ProfileSettings, progress: Callable[[str], None]) -> Profile:
     from pyspark import StorageLevel
 
-    with tuned(spark, row_count(rows)):
+    with tuned(rows.spark, row_count(rows)):
         # Looked at several times, and small; on disk, so that it need not fit in memory.
-        cube = cube.persist(StorageLevel.DISK_ONLY)
+        cube = cube_of(rows).persist(StorageLevel.DISK_ONLY)
         try:
             return profile_of_cube(cube, rows, settings, progress)
         finally:

@@ -10,7 +10,7 @@ from mangrove.errors import InputError
 from mangrove.lake.files import LakeFile, is_day, partition_value
 from mangrove.pipelines.rates.blocks import EPOCH
 from mangrove.pipelines.rates.peaks import Span
-from mangrove.pipelines.reading.days import days_between
+from mangrove.pipelines.reading.days import DAY_S, days_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,6 @@ class ProfileSettings:
     days: int | None = None
     """Only so many days, up to the last one that the lake has."""
 
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a first or a last day."""
-        return self.since_s is not None or self.until_s is not None
-
     def concerns(self, path: str) -> bool:
         """Whether a file is of a day and a domain in question, or tells neither."""
         date, domain = partition_value(path, "date"), partition_value(path, "domain")
@@ -52,5 +47,5 @@ class ProfileSettings:
             raise InputError(
                 "--days needs a lake with directories of days", hint="--since and --until do not"
             )
-        until_s = (date.fromisoformat(max(dates)) - EPOCH).days * 86400 + 86400
-        return replace(self, since_s=until_s - self.days * 86400, until_s=until_s, days=None)
+        until_s = ((date.fromisoformat(max(dates)) - EPOCH).days + 1) * DAY_S
+        return replace(self, since_s=until_s - self.days * DAY_S, until_s=until_s, days=None)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from mangrove.pipelines.rates.blocks import COUNTS, EXACT, MINUTE_S, wide
+from mangrove.pipelines.reading.days import DAY_S
 from mangrove.pipelines.reading.lake_reader import arrow_schema
 from mangrove.planning.problem.arrays import FloatArray, IntArray
 
@@ -34,7 +35,6 @@ BAND = 128
 PARTIAL = "day bigint, what string, place bigint, data binary"
 # Work of one task when a day is added up by itself, in cells.
 TASK_CELLS = 5 * CELLS
-DAY_S = 86400
 SMALL = ("total", "most", "streams", "power", "windows")
 BLOCK_COLUMNS = ("domain", "start_s", "length_s", "brokers", "topics", "counts", "minutes")
 

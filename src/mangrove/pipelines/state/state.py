@@ -123,17 +123,26 @@ class State:
         """Which run made each part: the same number is the same content."""
         return {Part(*key.split("/", 1)): run for key, run in self._table(table).run.items()}
 
-    def places(self, table: Table) -> dict[Part, Path]:
-        """The directories of all parts that have any result, each of one run."""
-        runs = sorted(self.runs(table).items())
-        return {part: self._place(table.name, part, run) for part, run in runs if run}
+    def places(
+        self,
+        table: Table,
+        domains: Iterable[str] | None = None,
+        since_s: float | None = None,
+        until_s: float | None = None,
+    ) -> dict[Part, Path]:
+        """The directories, each of one run, of all parts that have any result; or of those in question."""
+        wanted, days = None if domains is None else frozenset(domains), days_between(since_s, until_s)
+        return {
+            part: self._place(table.name, part, run)
+            for part, run in sorted(self.runs(table).items())
+            if run and (wanted is None or part.domain in wanted) and part.date in days
+        }
 
     def frame(
         self,
         spark: SparkSession,
         table: Table,
         schema: str,
-        *,
         domains: Iterable[str] | None = None,
         since_s: float | None = None,
         until_s: float | None = None,
@@ -142,13 +151,7 @@ class State:
 
         `schema` is theirs, with `date string` and `domain string`.
         """
-        wanted = None if domains is None else frozenset(domains)
-        days = days_between(since_s, until_s)
-        places = [
-            str(place)
-            for part, place in self.places(table).items()
-            if (wanted is None or part.domain in wanted) and part.date in days
-        ]
+        places = [str(place) for place in self.places(table, domains, since_s, until_s).values()]
         if not places:
             return spark.createDataFrame([], schema)
         base = str(self.directory / table.name)
