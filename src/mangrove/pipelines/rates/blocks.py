@@ -123,58 +123,48 @@ def piece_batch(found: Sequence[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def blocks_of(parts: Sequence[dict[str, Any]], length_s: int) -> Iterator[dict[str, Any]]:
-    """The block of these pieces, or shorter ones if very many streams would make its matrix too large."""
-    width = len({stream for part in parts for stream in zip(part["brokers"], part["topics"], strict=True)})
-    shorter = (s for s in LENGTHS_S if s <= length_s and length_s % s == 0)
-    own_s = next((s for s in shorter if s * width <= BLOCK_CELLS), LENGTHS_S[-1])
-    if length_s * width <= BLOCK_CELLS or own_s >= length_s:
-        yield block_of(parts, length_s)
-        return
-    for begin_s in range(0, length_s, own_s):
-        block = block_of([_cut(part, begin_s, own_s) for part in parts], own_s)
-        if block["rows"] or not begin_s:
-            yield block
+    """The block of these pieces, in whatever order they come.
 
-
-def _cut(piece: dict[str, Any], begin_s: int, length_s: int) -> dict[str, Any]:
-    """The rows of a piece in a part of its time; those that were left out are told with the first."""
-    rows, width = piece["rows"], max(len(piece["topics"]), 1)
-    key, *others = (wide(data, rows) for data in piece["data"])
-    second, stream = np.divmod(key.astype(np.int64), width)
-    chosen = (second >= begin_s) & (second < begin_s + length_s)
-    data = [(second[chosen] - begin_s) * width + stream[chosen], *(each[chosen] for each in others)]
-    return {
-        **piece,
-        "start_s": piece["start_s"] + begin_s,
-        "rows": int(chosen.sum()),
-        "negative": 0 if begin_s else piece["negative"],
-        "data": [narrow(each) for each in data],
-    }
-
-
-def block_of(parts: Sequence[dict[str, Any]], length_s: int) -> dict[str, Any]:
-    """A block from all of its pieces, in whatever order they come."""
+    Several shorter ones, if very many streams would make its matrix too large. What was left out is told with
+    the first.
+    """
     streams = sorted(
         {stream for part in parts for stream in zip(part["brokers"], part["topics"], strict=True)}
     )
     width = len(streams)
-    joined = _joined(parts, {stream: number for number, stream in enumerate(streams)})
-    rows = len(joined[0])
-    joined, once, differing = _distinct(joined)
-    key = joined[0]
+    key, *others = _joined(parts, {stream: number for number, stream in enumerate(streams)})
+    lengths = (s for s in LENGTHS_S if length_s % s == 0 and s * width <= BLOCK_CELLS)
+    own_s = next(lengths, LENGTHS_S[-1])
+    for begin_s in range(0, length_s, own_s):
+        columns = [key, *others]
+        if own_s < length_s:
+            chosen = (key >= begin_s * width) & (key < (begin_s + own_s) * width)
+            columns = [key[chosen] - begin_s * width, *(each[chosen] for each in others)]
+        if begin_s and not len(columns[0]):
+            continue
+        yield {
+            "date": parts[0]["date"],
+            "domain": parts[0]["domain"],
+            "start_s": parts[0]["start_s"] + begin_s,
+            "length_s": own_s,
+            "brokers": [broker for broker, _ in streams],
+            "topics": [topic for _, topic in streams],
+            "negative": 0 if begin_s else sum(part["negative"] for part in parts),
+            **_counts(columns, parts[0]["start_s"] + begin_s, own_s, width),
+        }
+
+
+def _counts(columns: list[NDArray[Any]], start_s: int, length_s: int, width: int) -> dict[str, Any]:
+    """What a block tells of its rows, whose keys count from its start."""
+    rows = len(columns[0])
+    columns, once, differing = _distinct(columns)
+    key = columns[0]
     shape = length_s // MINUTE_S, width
-    cube = _laid_out if once and DENSE * rows >= length_s * width else _counted
-    counts, planes = cube(joined, length_s, width)
+    added_up = _laid_out if once and DENSE * rows >= length_s * width else _counted
+    counts, planes = added_up(columns, length_s, width)
     load = planes[1].reshape(shape).sum(axis=1)
     busy = np.flatnonzero(planes[0].reshape(shape).any(axis=1))
-    start_s = parts[0]["start_s"]
     return {
-        "date": parts[0]["date"],
-        "domain": parts[0]["domain"],
-        "start_s": start_s,
-        "length_s": length_s,
-        "brokers": [broker for broker, _ in streams],
-        "topics": [topic for _, topic in streams],
         "counts": narrow(counts),
         "minutes": [narrow(plane) for plane in planes],
         "minute": start_s // MINUTE_S + busy,
@@ -182,7 +172,6 @@ def block_of(parts: Sequence[dict[str, Any]], length_s: int) -> dict[str, Any]:
         "rows": rows,
         "repeated": rows - len(key),
         "differing": differing,
-        "negative": sum(part["negative"] for part in parts),
         "first_s": start_s + int(key.min()) // width if rows else None,
         "last_s": start_s + int(key.max()) // width if rows else None,
     }

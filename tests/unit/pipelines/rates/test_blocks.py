@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mangrove.pipelines.rates import blocks
 from mangrove.pipelines.rates.blocks import (
     COUNTS,
-    block_of,
     block_seconds,
     blocks_of,
     narrow,
@@ -80,7 +79,7 @@ def test_blocks_hold_the_largest_row_of_each_moment(
     repeated = negative = 0
     for start_s, of_block in parts.items():
         random.shuffle(of_block)  # type: ignore[attr-defined]
-        block = block_of(of_block, 120)
+        (block,) = blocks_of(of_block, 120)
         own = [STREAMS.index(each) for each in zip(block["brokers"], block["topics"], strict=True)]
         counts = wide(block["counts"], 120 * len(own)).reshape(120, len(own))
         found[start_s : start_s + 120, own] = counts
@@ -108,7 +107,7 @@ def test_blocks_are_the_same_laid_out_and_counted(rows: list[tuple[int, int, int
     for dense in (0, 1 << 40):
         with pytest.MonkeyPatch.context() as changed:
             changed.setattr(blocks, "DENSE", dense)
-            block = block_of(parts, 120)
+            (block,) = blocks_of(parts, 120)
         arrays = {name: block.pop(name).tolist() for name in ("minute", "load")}
         found.append(block | arrays)
     assert found[0] == found[1]
@@ -124,7 +123,7 @@ def test_blocks_are_shorter_where_rows_are_dense() -> None:
 )
 def test_a_block_of_very_many_streams_is_several_shorter_ones(rows: list[tuple[int, int, int]]) -> None:
     parts = list(pieces(batch([(second * 1_000_000, stream, count) for second, stream, count in rows]), 120))
-    whole = block_of(parts, 120)
+    (whole,) = blocks_of(parts, 120)
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(blocks, "BLOCK_CELLS", 100)
         shorter = list(blocks_of(parts, 120))
