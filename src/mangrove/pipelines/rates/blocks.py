@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mangrove.pipelines.reading.lake_reader import arrow_schema
 from mangrove.planning.problem.arrays import IntArray
 
 COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out", "subscribers", "filters")
@@ -103,23 +102,6 @@ def pieces(batch: pa.RecordBatch, block_s: int) -> Iterator[dict[str, Any]]:
             "negative": int(negative[group == number].sum()),
             "data": [narrow(each) for each in (key, micros, *(v[chosen] for v in values))],
         }
-
-
-def piece_batch(found: Sequence[dict[str, Any]]) -> pa.RecordBatch:
-    """Pieces as rows for Arrow. Their arrays, which are nearly all, are copied once."""
-    schema = arrow_schema(PIECE)
-    flat = [data for piece in found for data in piece["data"]]
-    offsets = np.cumsum([0, *map(len, flat)], dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(flat))]
-    arrays = pa.BinaryArray.from_buffers(pa.binary(), len(flat), buffers)
-    bounds = np.arange(len(found) + 1, dtype=np.int32) * (2 + len(COUNTS))
-    columns = [
-        pa.ListArray.from_arrays(bounds, arrays)
-        if field.name == "data"
-        else pa.array([piece[field.name] for piece in found], field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def blocks_of(parts: Sequence[dict[str, Any]], length_s: int) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,6 @@ from mangrove.pipelines.rates.blocks import (
     PIECE,
     block_seconds,
     blocks_of,
-    piece_batch,
     pieces,
 )
 from mangrove.pipelines.rates.lake_batches import LakeBatches, readable
@@ -80,7 +79,7 @@ def cube_of(rows: Rows) -> DataFrame:
 
     def pack(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches(found):
-            yield piece_batch(list(pieces(batch, length_s)))
+            yield pa.RecordBatch.from_pylist(list(pieces(batch, length_s)), schema=arrow_schema(PIECE))
 
     def join(table: pa.Table) -> pa.Table:
         return pa.Table.from_pylist(list(blocks_of(table.to_pylist(), length_s)), schema=arrow_schema(BLOCK))
