@@ -20,7 +20,7 @@ from mangrove.lake.schemas import arrow_schema
 from mangrove.lake.writer import write_whole
 from mangrove.model.telemetry import TOPIC_RATES
 from mangrove.pipelines.jobs import risk as job
-from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.peaks import Periods
 from mangrove.pipelines.reading.rows import open_rows
 from mangrove.pipelines.reading.source import lake as lake_source
 from mangrove.pipelines.risk.plans import read_plan

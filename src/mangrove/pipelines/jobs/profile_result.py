@@ -15,8 +15,7 @@ from mangrove.pipelines.grouping.risk_error import risk_error
 from mangrove.pipelines.output import output_directory, write_json, write_parquet
 from mangrove.pipelines.rates import items as grouping
 from mangrove.pipelines.rates.brokers import Brokers
-from mangrove.pipelines.rates.peaks import Span, clock
-from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.peaks import Periods, Span, clock
 from mangrove.pipelines.rates.statistics import RateStatistics, semidefinite
 from mangrove.pipelines.risk.scenario_file import write_scenarios
 from mangrove.planning.problem.arrays import FloatArray

@@ -23,6 +23,7 @@ from mangrove.pipelines.rates.blocks import (
     pieces,
 )
 from mangrove.pipelines.rates.lake_batches import LakeBatches, readable
+from mangrove.pipelines.reading.days import DAY_S
 from mangrove.pipelines.reading.lake_reader import arrow_schema
 from mangrove.pipelines.reading.lake_scan import Part, part_of
 from mangrove.pipelines.reading.rows import Rows
@@ -91,11 +92,10 @@ def scanned(rows: Rows) -> DataFrame:
     """The rows by Spark's scan, with their day: of their directory if all have one, else of their time."""
     from pyspark.sql import functions as f
 
-    day = f.floor(f.unix_seconds("ts") / 86400)
-    frame = rows.frame
     if in_parts(rows):
-        frame = rows.dated
-        day = f.coalesce(f.unix_date(f.to_date("date")), day)
+        frame, day = rows.dated, f.unix_date(f.to_date("date"))
+    else:
+        frame, day = rows.frame, f.floor(f.unix_seconds("ts") / DAY_S)
     return frame.select("ts", "domain", "broker", "topic", *COUNTS, day.cast("int").alias("day"))
 
 

@@ -27,7 +27,7 @@ from mangrove.planning.problem.arrays import IntArray
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from mangrove.pipelines.rates.periods import Periods
+    from mangrove.pipelines.rates.peaks import Periods
     from mangrove.pipelines.reading.lake_scan import Part
 
 VERSION = 2

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mangrove.lake.schemas import ARROW
-from mangrove.model.telemetry import TOPIC_RATES, ColumnType, Table
+from mangrove.model.telemetry import TOPIC_RATES, ColumnType
 from mangrove.pipelines.rates.blocks import COUNTS, EPOCH, MICROSECONDS
+from mangrove.pipelines.reading.days import DAY_S
 from mangrove.pipelines.reading.lake_reader import READ_ERRORS, open_parquet, to_type
 from mangrove.pipelines.reading.listing import placing
 from mangrove.pipelines.reading.rows import FAILED_READ, Rows
@@ -49,7 +50,6 @@ class LakeBatches:
     until_s: float | None
     dated: bool
     """Whether rows belong to the day of their directory; else to that of their time."""
-    table: Table = TOPIC_RATES
 
     def frame(self, rows: Rows) -> DataFrame:
         """The files as rows, in as many partitions as their rows are worth."""
@@ -63,7 +63,7 @@ class LakeBatches:
 
     def batches(self, units: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The complete rows of files in question, with their day."""
-        place = placing(self.lake, self.table)
+        place = placing(self.lake, TOPIC_RATES)
         for unit in (unit for batch in units for unit in batch.to_pylist()):
             texts = ["broker", "topic"] if unit["domain"] else ["domain", "broker", "topic"]
             try:
@@ -99,7 +99,7 @@ class LakeBatches:
         if not table.num_rows:
             return None
         if day is None:
-            days = table.column("ts").cast(pa.int64()).to_numpy() // (86400 * MICROSECONDS)
+            days = table.column("ts").cast(pa.int64()).to_numpy() // (DAY_S * MICROSECONDS)
         else:
             days = np.full(table.num_rows, (date.fromisoformat(day) - EPOCH).days)
         return table.append_column("day", pa.array(days.astype(np.int32)))

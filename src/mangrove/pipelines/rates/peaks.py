@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mangrove.errors import InputError
-from mangrove.pipelines.rates.periods import Periods
 
 MINUTES = 1440
 SMOOTHING_MINUTES = 15
@@ -30,6 +30,22 @@ SHORTEST_PEAK_MINUTES = 15
 Span = tuple[int, int]
 """From and until, in minutes of the day (UTC); `until` is not included."""
 WHOLE_DAY: tuple[Span, ...] = ((0, MINUTES),)
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Sorted, disjoint periods of whole windows, in seconds since 1970. Windows begin at multiples of their
+    length, so a window is the same one whatever period it is in."""
+
+    starts_s: tuple[int, ...]
+    ends_s: tuple[int, ...]
+    window_s: int = 1
+
+    @property
+    def windows(self) -> int:
+        """How many windows there are."""
+        seconds = sum(end - start for start, end in zip(self.starts_s, self.ends_s, strict=True))
+        return seconds // self.window_s
 
 
 def parse_peak(text: str) -> tuple[Span, ...] | None:
@@ -79,21 +95,15 @@ def periods(
 ) -> Periods:
     """All windows within any domain's spans, from the first to the last second of the history."""
     spans = merged([span for spans in spans_by_domain.values() for span in spans])
-    starts: list[int] = []
-    ends: list[int] = []
+    whole: list[tuple[int, int]] = []
     for day in range(first_s // 86400, last_s // 86400 + 1):
         for start, end in spans:
-            begin = max(day * 86400 + start * 60, first_s)
-            finish = min(day * 86400 + end * 60, last_s + 1)
-            begin, finish = -(-begin // window_s) * window_s, finish // window_s * window_s
-            if begin >= finish:
-                continue
-            if ends and ends[-1] == begin:
-                ends[-1] = finish
-            else:
-                starts.append(begin)
-                ends.append(finish)
-    return Periods(tuple(starts), tuple(ends), window_s)
+            begin = -(-max(day * 86400 + start * 60, first_s) // window_s) * window_s
+            finish = min(day * 86400 + end * 60, last_s + 1) // window_s * window_s
+            if begin < finish:
+                whole.append((begin, finish))
+    joined = merged(whole)
+    return Periods(tuple(start for start, _ in joined), tuple(end for _, end in joined), window_s)
 
 
 def clock(span: Span) -> str:
@@ -116,10 +126,10 @@ def _smoothed(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> NDArr
     """Average over a quarter of an hour around each minute, round the clock, over observed minutes only."""
     half = SMOOTHING_MINUTES // 2
     kernel = np.ones(2 * half + 1)
-    padded = np.concatenate([values[-half:], values, values[:half]])
-    weight = np.concatenate([observed[-half:], observed, observed[:half]]).astype(float)
-    total = np.convolve(padded * weight, kernel, mode="valid")
-    count = np.convolve(weight, kernel, mode="valid")
+    total, count = (
+        np.convolve(np.pad(each, half, mode="wrap"), kernel, mode="valid")
+        for each in (values * observed, observed.astype(float))
+    )
     return np.asarray(np.divide(total, count, out=np.zeros_like(total), where=count > 0))
 
 

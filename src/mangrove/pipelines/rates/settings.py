@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from mangrove.errors import InputError
-from mangrove.lake.files import LakeFile, is_day, partition_value
+from mangrove.lake.files import LakeFile, partition_value
 from mangrove.pipelines.rates.blocks import EPOCH
 from mangrove.pipelines.rates.peaks import Span
 from mangrove.pipelines.reading.days import DAY_S, days_between
@@ -33,10 +33,10 @@ class ProfileSettings:
 
     def concerns(self, path: str) -> bool:
         """Whether a file is of a day and a domain in question, or tells neither."""
-        date, domain = partition_value(path, "date"), partition_value(path, "domain")
+        domain = partition_value(path, "domain")
         if self.domains is not None and domain is not None and domain not in self.domains:
             return False
-        return date is None or not is_day(date) or date in days_between(self.since_s, self.until_s)
+        return days_between(self.since_s, self.until_s).concern(path)
 
     def counted_back(self, files: Iterable[LakeFile]) -> ProfileSettings:
         """With the days counted back from the last one that the files have, if that was asked for."""

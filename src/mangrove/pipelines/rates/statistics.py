@@ -8,7 +8,7 @@ import numpy as np
 
 from mangrove.errors import InputError
 from mangrove.pipelines.rates.blocks import COUNTS
-from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.peaks import Periods
 from mangrove.pipelines.rates.sums import Sums
 from mangrove.planning.problem.arrays import BoolArray, FloatArray, IntArray
 

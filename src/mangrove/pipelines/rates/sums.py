@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from mangrove.pipelines.rates.facts import Stream
-    from mangrove.pipelines.rates.periods import Periods
+    from mangrove.pipelines.rates.peaks import Periods
 
 # The windows that are multiplied at once have about this many cells.
 CELLS = 4_000_000

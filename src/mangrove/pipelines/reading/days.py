@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mangrove.lake.files import is_day, partition_value
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -22,6 +24,11 @@ class Days:
 
     def __contains__(self, date: str) -> bool:
         return (self.first is None or date >= self.first) and (self.last is None or date <= self.last)
+
+    def concern(self, path: str) -> bool:
+        """Whether a file is of one of these days, or its directory names none."""
+        date = partition_value(path, "date")
+        return date is None or not is_day(date) or date in self
 
     def condition(self, date: Column) -> Column:
         """The same of a column."""

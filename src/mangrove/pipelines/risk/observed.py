@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.peaks import Periods
 from mangrove.planning.empirical import tails
 from mangrove.planning.problem.arrays import FloatArray, IntArray
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from mangrove.pipelines.jobs.profile import Profile
-    from mangrove.pipelines.rates.periods import Periods
+    from mangrove.pipelines.rates.peaks import Periods
     from mangrove.pipelines.reading.source import Source
     from mangrove.planning.problem.arrays import FloatArray
 

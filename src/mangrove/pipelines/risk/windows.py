@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from mangrove.pipelines.rates.peaks import Span, find_peaks
-from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.peaks import Periods, Span, find_peaks
 from mangrove.planning.problem.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mangrove.errors import InputError
-from mangrove.lake.files import MissingTableError, Skipped, is_day, partition_value
+from mangrove.lake.files import MissingTableError, Skipped
 from mangrove.model.telemetry import Table
 from mangrove.pipelines.reading.days import days_between
 from mangrove.pipelines.reading.rows import Rows
@@ -93,12 +93,8 @@ class Partial:
 
     def skipped(self) -> list[Skipped]:
         """What was left out on the days of the period."""
-        return [each for each in self._all.report() if self._touches(each.path)]
-
-    def _touches(self, path: str) -> bool:
-        date = partition_value(path, "date")
         days = days_between(self._period.since_s, self._period.until_s)
-        return date is None or not is_day(date) or date in days
+        return [each for each in self._all.report() if days.concern(each.path)]
 
 
 def open_partial(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mangrove.pipelines.rates.day_sums import KEPT_OF_A_DAY, DaySums, keepable
-from mangrove.pipelines.rates.periods import Periods
+from mangrove.pipelines.rates.peaks import Periods
 from mangrove.pipelines.rates.sums import Adder, Sums
 from mangrove.pipelines.reading.lake_scan import Part
 
