@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 # The longest come first, so that all end together; live ones wait a lot, and others compute meanwhile.
 LIVE := mqtt_matrix command_line client_connection federated_messaging queue_groups store session_asks \
 	recorder_process recorder_sources broker_system readme plan_offers agent_mail leave_to_be_silent directions \
-	limits_at_the_gateway replay gateway_counts calibrate changing_names own_names
+	limits_at_the_gateway replay gateway_counts calibrate changing_names own_names \
+	advertisements offline
 SIDE_BY_SIDE := tests/integration/test_pipeline_cluster.py tests/spark tests/integration/test_spark_ends.py \
 	tests/integration/test_pipeline_run.py tests/integration/test_base_package.py \
 	$(LIVE:%=tests/integration/test_%.py) tests/sim tests/property tests/unit tests/test_architecture.py \
