@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -164,12 +163,7 @@ def _fate(graph: Graph, hit: Damage, source: str, way: WayStatus, deadline_ms: f
 
 def _stands(graph: Graph, path: Sequence[str]) -> bool:
     """Whether all links of a path are up; a path may be told by a gateway that has not heard yet."""
-    try:
-        for first, second in itertools.pairwise(path):
-            graph.link(graph.index(first), graph.index(second))
-    except KeyError:
-        return False
-    return len(path) > 1
+    return len(path) > 1 and graph.leads(path)
 
 
 def _around(graph: Graph, hit: Damage, ends: tuple[int, int]) -> NodePath:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from mangrove.agent.live_disaster import Outcome, live_disaster
+from mangrove.evaluation.drawings.maps import draw_disaster
 from mangrove.model.federation import Domain, Federation, Link
 from mangrove.model.status import GatewayStatus, WayStatus
 from mangrove.model.topics import Contract, TopicRules
 from mangrove.routing.network.regions import Region
 from mangrove.routing.paths.disaster import Fate
+from mangrove.routing.paths.planner import require_places
 
 PLACES = {"a": (0.0, 0.0), "m": (0.0, 10.0), "n": (10.0, 10.0), "d": (0.0, 20.0), "e": (0.0, 30.0)}
 DELAYS_MS = {("a", "m"): 10.0, ("m", "d"): 10.0, ("a", "n"): 15.0, ("n", "d"): 15.0, ("d", "e"): 5.0}
@@ -88,3 +91,15 @@ def test_a_fibre_is_cut_only_if_asked_for() -> None:
     cut = live_disaster(FEDERATION, {"a": status}, region, cut_links=True)
     assert cut.fates[0].outcome is Outcome.MOVES
     assert math.isclose(cut.fates[0].delay_ms or 0, 30)
+
+
+def test_a_domain_that_has_left_is_nowhere_and_stops_nothing(tmp_path: Path) -> None:
+    """A gateway that has not heard of it yet may still tell of a way through it."""
+    numbers = ("a", "d", "e", "m", "n", "z~5")
+    federation = msgspec.structs.replace(FEDERATION, numbers=numbers)
+    status = gateway(way("twice", "d", MIDDLE, ("a", "z", "d")), way("tight", "d", ("a", "z", "d")))
+    found = live_disaster(federation, {"a": status}, Region.disc(PLACES["m"], 300))
+    assert {fate.topic: fate.lost for fate in found.fates} == {"twice": (MIDDLE,), "tight": ()}
+    require_places(found.graph, linked=True)
+    draw_disaster(found.graph, found.report(), tmp_path / "map.png", title="f")
+    assert (tmp_path / "map.png").stat().st_size > 1000

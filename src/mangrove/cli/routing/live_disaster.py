@@ -37,7 +37,7 @@ def ask_running(
     named_png(map_file)
     runtime = find_running(name, run_dir)
     plain = graph_of_federation(runtime.federation)
-    require_places(plain)
+    require_places(plain, linked=True)
     region = Region(tuple(place_on(plain, text) for text in centre), radius)
     found = live_disaster(runtime.federation, run_async(_statuses(runtime)), region, cut_links=cut_links)
     if map_file is not None:

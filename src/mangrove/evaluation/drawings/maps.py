@@ -56,7 +56,8 @@ def _loads(graph: Graph, report: DisasterReport) -> tuple[Counter[int], Counter[
     broken: Counter[int] = Counter()
     saved: Counter[int] = Counter()
     for entry in report.having(Fate.SAVED, Fate.LOST, Fate.CUT_OFF):
-        broken.update(graph.path_links(entry.paths[0]))
+        if entry.paths:  # else there was no way before, either
+            broken.update(graph.path_links(entry.paths[0]))
     for entry in report.having(Fate.SAVED):
         alive = next(path for path in entry.paths[1:] if not report.damage.breaks(graph, path))
         saved.update(graph.path_links(alive))
@@ -83,6 +84,7 @@ def _weighted(axes: Axes, graph: Graph, loads: Counter[int], colour: str, zorder
 def _nodes(axes: Axes, graph: Graph, report: DisasterReport) -> None:
     x, y = _drawn(graph, graph.points)
     inside = report.damage.nodes
+    placed = ~np.isnan(x)
     axes.scatter(x[~inside], y[~inside], s=22, color=BLUE, zorder=6, edgecolors="white", linewidths=0.6)
     if inside.any():
         axes.scatter(
@@ -97,7 +99,7 @@ def _nodes(axes: Axes, graph: Graph, report: DisasterReport) -> None:
         )
     if graph.size <= _MAX_LABELS:
         size = 9 if graph.size <= 15 else 6.5
-        for name, a, b in zip(graph.names, x, y, strict=True):
+        for name, a, b in zip(np.array(graph.names)[placed], x[placed], y[placed], strict=True):
             axes.annotate(
                 name, (a, b), xytext=(3, 4), textcoords="offset points", fontsize=size, color=INK, zorder=8
             )
@@ -170,6 +172,7 @@ def _bounds(graph: Graph, others: Floats) -> tuple[float, float, float, float]:
     """Left, right, bottom, top of the network and the region, with a margin."""
     waypoints = [np.array(places) for places in graph.via if places]
     x, y = _drawn(graph, np.concatenate((graph.points, *waypoints, others)))
+    x, y = x[~np.isnan(x)], y[~np.isnan(y)]  # a domain that has left is nowhere
     wide, high = max(float(np.ptp(x)), 1e-6), max(float(np.ptp(y)), 1e-6)
     margin = 0.06 * max(wide, high)
     return float(x.min()) - margin, float(x.max()) + margin, float(y.min()) - margin, float(y.max()) + margin

@@ -54,7 +54,7 @@ class Envelope(NamedTuple):
     """What is needed to find the content key."""
 
     number: int
-    """Later content keys of an origin have higher numbers, also after it has started again."""
+    """Later content keys of a life of an origin have higher numbers."""
     salt: bytes
     origin_key_id: bytes
     recipients: tuple[Recipient, ...]
