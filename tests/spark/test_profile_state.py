@@ -157,7 +157,10 @@ def test_a_state_day_by_day_gives_the_bytes_of_a_full_run(
 
 
 def test_a_day_ends_before_the_midnight_it_is_asked_for_until(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows that are in the next day's directory are of no day before, whether there is a state or not."""
+    """Rows that are in the next day's directory are of no day before, whether there is a state or not.
+
+    Nor are those of the day that are of the next one by their time.
+    """
     lake, midnight = tmp_path / "lake", int(datetime(2026, 3, 3, tzinfo=UTC).timestamp())
     rng = np.random.default_rng(7)
 
@@ -165,6 +168,7 @@ def test_a_day_ends_before_the_midnight_it_is_asked_for_until(spark: SparkSessio
         return shard([(first_s + s, "b", "x", int(rng.poisson(9))) for s in range(100)])
 
     place(lake, "day", rows(midnight - 300))
+    place(lake, "late", rows(midnight + 100))
     strayed = place(lake, "strayed", rows(midnight - 50))
     next_day = lake / "topic_rates" / "date=2026-03-03" / "domain=a"
     next_day.mkdir(parents=True)
@@ -172,11 +176,11 @@ def test_a_day_ends_before_the_midnight_it_is_asked_for_until(spark: SparkSessio
     settings = ProfileSettings(peak=parse_peak("all"), until_s=midnight)
     notes: list[str] = []
     full = profile(spark, str(lake), settings, notes.append)
-    assert notes[0].startswith("1 files, 100 rows;")
+    assert notes[0].startswith("2 files, 200 rows;")
     assert full.rows == 100
     kept = profile(spark, str(lake), settings, state=tmp_path / "state")
     assert written(kept, tmp_path / "kept") == written(full, tmp_path / "full")
-    assert profile(spark, str(lake), ProfileSettings(peak=parse_peak("all"))).rows == 200
+    assert profile(spark, str(lake), ProfileSettings(peak=parse_peak("all"))).rows == 300
 
 
 def test_files_are_listed_once_unless_days_are_counted_back(

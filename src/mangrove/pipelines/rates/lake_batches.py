@@ -53,13 +53,13 @@ class LakeBatches:
 
     def frame(self, rows: Rows) -> DataFrame:
         """The files as rows, in as many partitions as their rows are worth."""
-        units = []
-        for file in rows.to_read():
+        files, units = rows.to_read(), []
+        for file in files:
             parts = max(1, file.rows // TASK_ROWS)
             domain = None if file.domain is None else unquote(file.domain)
             units += [(file.path, file.date if self.dated else None, domain, n, parts) for n in range(parts)]
-        tasks = max(4, sum(file.rows for file in rows.to_read()) // TASK_ROWS)
-        return rows.spark.createDataFrame(units, UNIT).repartition(max(1, min(len(units), tasks)))
+        tasks = max(4, sum(file.rows for file in files) // TASK_ROWS)
+        return rows.spark.createDataFrame(units, UNIT).repartition(min(len(units), tasks))
 
     def batches(self, units: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The complete rows of files in question, with their day."""

@@ -35,6 +35,7 @@ BAND = 128
 PARTIAL = "day bigint, what string, place bigint, data binary"
 # Work of one task when a day is added up by itself, in cells.
 TASK_CELLS = 5 * CELLS
+# Fields of sums that are handed on as they are.
 SMALL = ("total", "most", "streams", "power", "windows")
 BLOCK_COLUMNS = ("domain", "start_s", "length_s", "brokers", "topics", "counts", "minutes")
 
