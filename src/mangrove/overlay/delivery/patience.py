@@ -18,8 +18,10 @@ class Patience:
     """Knows the network and the contracts.
 
     What entered a failed link goes another way when the failure is detected, and others that learn of the
-    failure earlier may send around it meanwhile. So frames are late by a dead interval and a detour at most:
-    the longest interval of all links, since it is not known here which ones the missing frames are on.
+    failure earlier may send around it meanwhile. What is stuck there may be behind others that come through
+    late and show that the link lives; only then does the silence begin for which it is given up. So frames
+    are late by two dead intervals and a detour: the longest interval of all links, since it is not known here
+    which ones the missing frames are on.
     """
 
     def __init__(self, rules: Rules, neighbours: Neighbours, live: LiveMap) -> None:
@@ -32,7 +34,7 @@ class Patience:
         """How much later than others a frame may come that had to take another way."""
         dead_s = max((each.monitor.dead_interval_s for each in self._neighbours if each.usable), default=0.0)
         dead_s = max(dead_s, self._live.measured.longest_dead_ms / 1000)
-        return min(SETTLED_S, max(MIN_HOLD_S, dead_s + 2 * self._live.farthest_s))
+        return min(SETTLED_S, max(MIN_HOLD_S, 2 * dead_s + 2 * self._live.farthest_s))
 
     def hold_s(self, frame: Frame) -> float:
         """How long a frame may be held."""

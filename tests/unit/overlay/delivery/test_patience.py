@@ -33,19 +33,20 @@ def patience(delay_ms: float = 1.0, heartbeat_s: float = 0.05, longest_dead_ms: 
 
 def test_the_hold_follows_the_network() -> None:
     waits = frame(topic_class=BEST_EFFORT)
-    assert patience().hold_s(waits) == MIN_HOLD_S
+    assert patience(heartbeat_s=0.01).hold_s(waits) == MIN_HOLD_S
     longer = patience(delay_ms=60.0).hold_s(waits)
-    assert longer == pytest.approx(0.2 + 0.24), "a dead interval, and twice the way to c"
-    assert patience(delay_ms=60.0, heartbeat_s=0.1).hold_s(waits) == pytest.approx(longer + 0.1)
+    assert longer == pytest.approx(0.4 + 0.24), "two dead intervals, and twice the way to c"
+    assert patience(delay_ms=60.0, heartbeat_s=0.1).hold_s(waits) == pytest.approx(longer + 0.2)
     assert patience(delay_ms=1000.0).hold_s(waits) == SETTLED_S
 
 
 def test_what_is_stuck_in_a_link_elsewhere_is_waited_for() -> None:
     """A link that loses packets is given up late, and only its ends would know."""
     waits = frame(topic_class=BEST_EFFORT)
-    assert patience(longest_dead_ms=100.0).hold_s(waits) == MIN_HOLD_S, "that of the own link is longer"
-    assert patience(longest_dead_ms=700.0).hold_s(waits) == pytest.approx(0.7 + 0.004)
-    assert patience(longest_dead_ms=1200.0).hold_s(waits) == SETTLED_S
+    own = patience().hold_s(waits)
+    assert patience(longest_dead_ms=100.0).hold_s(waits) == own, "that of the own link is longer"
+    assert patience(longest_dead_ms=400.0).hold_s(waits) == pytest.approx(0.8 + 0.004)
+    assert patience(longest_dead_ms=700.0).hold_s(waits) == SETTLED_S
 
 
 def test_nothing_is_held_until_it_is_late_but_what_is_late_anyway_keeps_its_order() -> None:
@@ -54,4 +55,4 @@ def test_nothing_is_held_until_it_is_late_but_what_is_late_anyway_keeps_its_orde
         assert patience().hold_s(fresh) == pytest.approx(0.1 - MARGIN_S)
         assert patience().hold_s(older) == pytest.approx(0.02 - MARGIN_S)
     assert patience().hold_s(frame(topic_class=0, age_us=300_000)) == 0.0
-    assert patience().hold_s(frame(topic_class=1, age_us=300_000)) == MIN_HOLD_S
+    assert patience().hold_s(frame(topic_class=1, age_us=300_000)) >= MIN_HOLD_S
