@@ -7,6 +7,7 @@ version; whoever applies a change may be killed at any step.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -141,7 +142,8 @@ async def kill_while_applying(directory: Path, file: Path, after_s: float) -> No
         async with asyncio.timeout(after_s):
             await process.communicate()
     except TimeoutError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):  # it has ended in this moment
+            process.kill()
         await process.wait()
 
 
