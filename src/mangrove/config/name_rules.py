@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mangrove.errors import Mistake
-from mangrove.model.names.mapping import NameMapping, mapping_problems, mirrored_problem
+from mangrove.model.names.mapping import NameMapping, problems_beside
 
 
 def name_mistakes(domains: dict[str, Any], topics: Any) -> Iterator[Mistake]:
@@ -26,9 +26,6 @@ def name_mistakes(domains: dict[str, Any], topics: Any) -> Iterator[Mistake]:
             if not (isinstance(local, str) and isinstance(federation, str)):
                 break  # reported where it stands
             mappings.append(NameMapping(local=local, federation=federation))
-        found = mapping_problems(tuple(mappings))
-        if not found and (reaching := mirrored_problem(tuple(mappings), mirrored)) is not None:
-            found.append(reaching)
-        for problem in found:
+        for problem in problems_beside(tuple(mappings), mirrored):
             place = f"domains.{domain}.names[{problem.position}].{problem.key}"
             yield Mistake(place, problem.found, problem.allowed)

@@ -89,12 +89,13 @@ def _check_names(run: RunDirectory, merged: Federation, domain: str) -> None:
 async def _names_in_force(runtime: Runtime, domains: list[str]) -> None:
     """Wait until the gateways of these domains go by the names of their site; MangroveError otherwise."""
     import asyncio
+    from time import monotonic
 
     from mangrove.agent.inspection import gateway_status
     from mangrove.model.names.mapping import names_digest
 
-    left = list(domains)
-    for _ in range(int(NAMES_S / LOOK_S)):
+    left, until = list(domains), monotonic() + NAMES_S
+    while monotonic() < until:  # a gateway that is away takes its time not to answer
         for domain in list(left):
             status = await gateway_status(runtime.domains[domain])
             if status and status.names == names_digest(runtime.federation.domains[domain].names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -109,25 +109,26 @@ def names_digest(mappings: tuple[NameMapping, ...]) -> str:
     return hashlib.blake2b(msgspec.json.encode(mappings), digest_size=6).hexdigest()
 
 
-def mirrored_problem(mappings: tuple[NameMapping, ...], mirrored: Iterable[str]) -> NameProblem | None:
-    """Which mapping reaches over mirrored topics, whose second copies keep the names of the federation."""
+def problems_beside(mappings: tuple[NameMapping, ...], mirrored: Iterable[str]) -> list[NameProblem]:
+    """Why a domain cannot have these names where such topics are mirrored; empty if it can."""
+    return mapping_problems(mappings) or list(_reaching_over(mappings, mirrored))[:1]
+
+
+def _reaching_over(mappings: tuple[NameMapping, ...], mirrored: Iterable[str]) -> Iterator[NameProblem]:
+    """Mappings of mirrored topics, whose second copies keep the names of the federation."""
     for match in mirrored:
         for position, each in enumerate(mappings):
             for key, text in (("local", each.local), ("federation", each.federation)):
                 if overlaps(match, text):
-                    return NameProblem(
+                    yield NameProblem(
                         position,
                         key,
                         f"{text!r} overlaps the mirrored topics {match!r}",
                         "names of topics without `mirror`: second copies keep the names of the federation",
                     )
-    return None
 
 
 def names_problem(mappings: tuple[NameMapping, ...], topics: TopicRules) -> str:
-    """Why a domain cannot have these names under these contracts; empty if it can."""
-    found = mapping_problems(mappings)
-    if not found:
-        reaching = mirrored_problem(mappings, [each.match for each in topics.contracts if each.mirror])
-        found = [] if reaching is None else [reaching]
+    """Why a domain cannot have these names under these contracts, in words; empty if it can."""
+    found = problems_beside(mappings, [each.match for each in topics.contracts if each.mirror])
     return "; ".join(f"names[{each.position}].{each.key}: {each.found}" for each in found[:3])
