@@ -15,7 +15,7 @@ import pytest
 from nats.aio.msg import Msg
 from tests.kit.changing_ring import mangrove
 from tests.kit.mqtt_clients import PahoClient
-from tests.kit.own_names import passes, reloaded, with_names
+from tests.kit.own_names import passes, reloaded, serves_every_request, with_names
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
@@ -131,18 +131,7 @@ async def test_queue_groups_know_their_members_by_names_that_come_later(two: Run
         await berlin.subscribe("werk.service", queue="workers", cb=serve)
         await berlin.flush()
         await reloaded(two.launched.directory, with_names(TWO, {"berlin": PLANT}))
-
-        async def answered() -> bool:
-            try:
-                return (await lyon.request("plant.service", b"who", timeout=1)).data == b"who"
-            except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                return False
-
-        await eventually(answered, "the member of before is known by its new name")
-        before = len(served)
-        for _ in range(20):
-            await lyon.request("plant.service", b"again", timeout=5)
-        assert len(served) == before + 20
+        await serves_every_request(lyon, "plant.service", b"who", served)
         assert set(served) == {"werk.service"}
     finally:
         await berlin.close()

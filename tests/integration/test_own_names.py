@@ -9,6 +9,7 @@ import nats
 import pytest
 from nats.aio.msg import Msg
 from tests.kit.mqtt_clients import PahoClient
+from tests.kit.own_names import serves_every_request
 from tests.kit.running import Running
 from tests.kit.waiting import eventually
 
@@ -130,18 +131,7 @@ async def test_plain_clients_requests_and_queue_groups(named: Running) -> None:
 
         await berlin.subscribe("plant.>", queue="workers", cb=take)
         await lyon.flush()
-
-        async def answered() -> bool:
-            try:
-                return (await berlin.request("werk.service", b"who", timeout=1)).data == b"WHO"
-            except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                return False
-
-        await eventually(answered, "the service answers")
-        before = len(served)
-        for _ in range(20):
-            assert (await berlin.request("werk.service", b"again", timeout=5)).data == b"AGAIN"
-        assert len(served) == before + 20
+        await serves_every_request(berlin, "werk.service", b"WHO", served)
         assert set(served) == {"usine.voisine.service"}
         assert not stray
         # A reply to a subject that is no inbox has its names, too.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import nats
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.kit.changing_ring import mangrove
 from tests.kit.running import Running
@@ -64,3 +65,19 @@ async def passes(
     finally:
         await a.close()
         await c.close()
+
+
+async def serves_every_request(client: Client, subject: str, answer: bytes, served: list[str]) -> None:
+    """As soon as one is answered, each is, by one member; `served` is what the members note."""
+
+    async def answered() -> bool:
+        try:
+            return (await client.request(subject, b"who", timeout=1)).data == answer
+        except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
+            return False
+
+    await eventually(answered, f"somebody serves {subject}")
+    before = len(served)
+    for _ in range(20):
+        assert (await client.request(subject, b"who", timeout=5)).data == answer
+    assert len(served) == before + 20
